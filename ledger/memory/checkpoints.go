@@ -1,0 +1,60 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/weighmaster/weighmaster/ledger"
+)
+
+// Checkpoints is a [ledger.Checkpoints].
+type Checkpoints struct {
+	mu   sync.RWMutex
+	kept map[int64][]byte
+}
+
+// NewCheckpoints returns an empty place for checkpoints.
+func NewCheckpoints() *Checkpoints { return &Checkpoints{kept: map[int64][]byte{}} }
+
+func (c *Checkpoints) Sizes(context.Context) ([]int64, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Sorted(maps.Keys(c.kept)), nil
+}
+
+func (c *Checkpoints) At(_ context.Context, size int64) ([]byte, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	msg, ok := c.kept[size]
+	if !ok {
+		return nil, fmt.Errorf("memory: checkpoint of size %d: %w", size, ledger.ErrNotFound)
+	}
+	return bytes.Clone(msg), nil
+}
+
+func (c *Checkpoints) Latest(context.Context) ([]byte, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	newest := int64(-1)
+	for size := range c.kept {
+		newest = max(newest, size)
+	}
+	if newest < 0 {
+		return nil, fmt.Errorf("memory: latest checkpoint: %w", ledger.ErrNotFound)
+	}
+	return bytes.Clone(c.kept[newest]), nil
+}
+
+func (c *Checkpoints) Put(_ context.Context, size int64, msg []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.kept[size]; ok && !bytes.Equal(old, msg) {
+		return fmt.Errorf("memory: checkpoint of size %d: %w", size, ledger.ErrConflict)
+	}
+	c.kept[size] = bytes.Clone(msg)
+	return nil
+}

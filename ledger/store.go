@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"context"
+
+	godigest "github.com/opencontainers/go-digest"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Role says on which side of an entry an artifact stands.
+type Role int
+
+const (
+	Subject    Role = 0 // what the entry is about
+	Dependency Role = 1 // what it was made of
+)
+
+// Record is what a Store keeps for one entry, apart from the bundle.
+type Record struct {
+	Leaf         []byte          // canonical leaf
+	Bundle       godigest.Digest // sha256 of the bundle's bytes
+	Subjects     []Ref
+	Dependencies []Ref
+}
+
+// Store keeps the log. It is a durability contract:
+//
+//   - Append is durable and whole when it returns nil: a loss of power after
+//     that loses nothing of it.
+//   - When it returns ErrConflict or ErrDuplicate, it did not happen.
+//   - When it returns another error, it either happened as a whole or did not
+//     happen; the caller finds out by asking ByBundle.
+//   - No reader ever sees a part of an append.
+//   - Nothing that was appended is ever changed or removed.
+//   - Several goroutines and several processes may append; exactly one of
+//     those that give the same size succeeds.
+//
+// A Store computes no hashes and trusts nothing that it reads; the [Log] does
+// the checking. One suite, ledger/storetest, runs over every implementation.
+type Store interface {
+	// Size returns the number of entries.
+	Size(ctx context.Context) (int64, error)
+
+	// Append adds one entry at index size in one transaction. ErrConflict
+	// says that the log no longer has that size, ErrDuplicate that the
+	// bundle's digest is there already. hashes are the nodes that the entry
+	// completes, stored from tlog.StoredHashIndex(0, size) on.
+	Append(ctx context.Context, size int64, r Record, bundle []byte, hashes []tlog.Hash) error
+
+	// Record returns one entry without its bundle; ErrNotFound.
+	Record(ctx context.Context, index LeafIndex) (Record, error)
+
+	// Bundle returns one entry's bundle; ErrNotFound.
+	Bundle(ctx context.Context, index LeafIndex) ([]byte, error)
+
+	// ByBundle returns the entry that has a bundle's digest; ErrNotFound.
+	ByBundle(ctx context.Context, bundle godigest.Digest) (LeafIndex, error)
+
+	// ByArtifact returns, ascending and without repetition, at most limit
+	// entries with an index of at least from that name the artifact in a role.
+	ByArtifact(ctx context.Context, artifact godigest.Digest, role Role, from LeafIndex, limit int) ([]LeafIndex, error)
+
+	// Hashes returns the nodes at the given storage indexes, see
+	// tlog.StoredHashIndex; ErrNotFound if one is missing.
+	Hashes(ctx context.Context, indexes []int64) ([]tlog.Hash, error)
+
+	// Check asks the engine whether its own structures are whole: pages,
+	// indexes, schema, rows that belong to no entry. It returns what is wrong.
+	Check(ctx context.Context) ([]Finding, error)
+
+	Close() error
+}
+
+// Checkpoints keeps signed checkpoints outside the Store. Put is durable when
+// it returns nil. Several goroutines and processes may use one.
+type Checkpoints interface {
+	// Sizes lists, ascending, the tree sizes that have a checkpoint.
+	Sizes(ctx context.Context) ([]int64, error)
+
+	// At returns the checkpoint of one tree size; ErrNotFound.
+	At(ctx context.Context, size int64) ([]byte, error)
+
+	// Latest returns a recent checkpoint; ErrNotFound. It is a shortcut:
+	// after a crash or a race a newer one may exist under its size.
+	Latest(ctx context.Context) ([]byte, error)
+
+	// Put keeps the checkpoint of a tree size. The same bytes again are
+	// fine. Other bytes for the same size are refused with ErrConflict and
+	// change nothing.
+	Put(ctx context.Context, size int64, checkpoint []byte) error
+}
+
+// hashReader reads stored nodes for package tlog.
+type hashReader struct {
+	ctx   context.Context
+	store Store
+}
+
+func (r hashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	if len(indexes) == 0 {
+		return nil, nil
+	}
+	return r.store.Hashes(r.ctx, indexes)
+}

@@ -1,0 +1,220 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Verification is the result of [Log.Verify].
+type Verification struct {
+	Size        int64     // entries rehashed
+	Root        tlog.Hash // root recomputed from the stored leaves
+	Checkpoints int       // checkpoints outside whose signature and root were checked and hold
+	Findings    []Finding // what does not hold, at most MaxFindings
+	Truncated   bool      // there was more
+
+	// Contradiction is the first signed checkpoint that the stored log does
+	// not extend, with what is stored instead; nil if there is none.
+	Contradiction *Contradiction
+}
+
+// OK says whether everything was checked and holds.
+func (v Verification) OK() bool {
+	return len(v.Findings) == 0 && !v.Truncated && v.Contradiction == nil
+}
+
+// Verify reads the whole log: it rehashes every bundle and leaf, re-derives
+// from every bundle what the leaf and the stored index say, recomputes every
+// tree node and the root, checks the signature of every checkpoint outside and
+// compares its root with the root of as many leaves, and asks the store about
+// its own structures. An error says that something could not be read; what was
+// read and does not hold is a finding.
+//
+// Memory does not grow with the entries, only with the number of checkpoints.
+func (l *Log) Verify(ctx context.Context) (Verification, error) {
+	var v Verification
+	// Checkpoints before the size: none is ever ahead of the tree.
+	kept, err := l.keptCheckpoints(ctx, &v)
+	if err != nil {
+		return v, err
+	}
+	v.Size, err = l.Size(ctx)
+	if err != nil {
+		return v, err
+	}
+	if err := l.verifyTree(ctx, &v, kept); err != nil {
+		return v, err
+	}
+	findings, err := l.store.Check(ctx)
+	if err != nil {
+		return v, fmt.Errorf("ledger: check the store: %w", err)
+	}
+	v.add(findings...)
+	return v, nil
+}
+
+func (v *Verification) add(findings ...Finding) {
+	for _, f := range findings {
+		if len(v.Findings) == MaxFindings {
+			v.Truncated = true
+			return
+		}
+		v.Findings = append(v.Findings, f)
+	}
+}
+
+// kept is a checkpoint outside whose signature holds.
+type kept struct {
+	where string
+	size  int64
+	root  tlog.Hash
+	fixed []byte // its note when it cannot be read again by its size
+}
+
+// keptCheckpoints reads and opens every checkpoint outside, ascending by size.
+func (l *Log) keptCheckpoints(ctx context.Context, v *Verification) ([]kept, error) {
+	sizes, err := l.opt.Checkpoints.Sizes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: list checkpoints: %w", err)
+	}
+	var list []kept
+	for _, size := range sizes {
+		where := fmt.Sprintf("checkpoint of size %d", size)
+		msg, err := l.opt.Checkpoints.At(ctx, size)
+		if err != nil {
+			return nil, fmt.Errorf("ledger: read the %s: %w", where, err)
+		}
+		c, err := ParseCheckpoint(msg, l.opt.Verifier)
+		switch {
+		case err != nil:
+			v.add(Finding{CheckNote, where, err.Error(), "a checkpoint signed by " + l.opt.Origin})
+		case c.Size != size:
+			v.add(Finding{CheckNote, where, fmt.Sprintf("a checkpoint that says size %d", c.Size), fmt.Sprintf("size %d, as it is kept", size)})
+		default:
+			list = append(list, kept{where: where, size: size, root: c.Root})
+		}
+	}
+	msg, err := l.opt.Checkpoints.Latest(ctx)
+	if errors.Is(err, ErrNotFound) {
+		v.add(Finding{CheckNote, "latest checkpoint", "none", "one"})
+		return list, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ledger: read the latest checkpoint: %w", err)
+	}
+	c, err := ParseCheckpoint(msg, l.opt.Verifier)
+	if err != nil {
+		v.add(Finding{CheckNote, "latest checkpoint", err.Error(), "a checkpoint signed by " + l.opt.Origin})
+		return list, nil
+	}
+	at := len(list)
+	for at > 0 && list[at-1].size > c.Size {
+		at--
+	}
+	if at == 0 || list[at-1].size != c.Size {
+		v.add(Finding{CheckNote, "latest checkpoint", fmt.Sprintf("size %d, which is not kept under its size", c.Size), "every checkpoint kept under its size"})
+	}
+	latest := kept{where: "latest checkpoint", size: c.Size, root: c.Root, fixed: msg}
+	return append(list[:at:at], append([]kept{latest}, list[at:]...)...), nil
+}
+
+// verifyTree goes through the entries once.
+func (l *Log) verifyTree(ctx context.Context, v *Verification, checkpoints []kept) error {
+	var f frontier
+	for n := int64(0); ; n++ {
+		root, err := tlog.TreeHash(n, &f)
+		if err != nil {
+			return fmt.Errorf("ledger: root of the first %d entries: %w", n, err)
+		}
+		v.Root = root
+		for len(checkpoints) > 0 && checkpoints[0].size == n {
+			if err := l.compare(ctx, v, checkpoints[0], n, root); err != nil {
+				return err
+			}
+			checkpoints = checkpoints[1:]
+		}
+		if n == v.Size {
+			break
+		}
+		findings, hash, err := l.checkEntry(ctx, LeafIndex(n))
+		if err != nil {
+			return err
+		}
+		nodes, err := l.checkNodes(ctx, n, hash, &f)
+		if err != nil {
+			return err
+		}
+		v.add(findings...)
+		v.add(nodes...)
+		if err := f.push(n, hash); err != nil {
+			return err
+		}
+	}
+	for _, c := range checkpoints {
+		if err := l.compare(ctx, v, c, v.Size, v.Root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare sets a checkpoint against the root of the first n leaves.
+func (l *Log) compare(ctx context.Context, v *Verification, c kept, n int64, root tlog.Hash) error {
+	if c.size == n && c.root == root {
+		v.Checkpoints++
+		return nil
+	}
+	reason := fmt.Sprintf("it signed the root %s for the first %d entries and the stored ones have another", c.root, c.size)
+	finding := Finding{CheckRoot, c.where, root.String() + " from the leaves", c.root.String() + " as signed"}
+	if c.size != n {
+		reason = fmt.Sprintf("it signed %d entries and the store has only %d: the end is cut off, or an older copy was put in place", c.size, n)
+		finding = Finding{CheckRoot, c.where, fmt.Sprintf("%d entries", n), fmt.Sprintf("%d entries as signed", c.size)}
+	}
+	v.add(finding)
+	if v.Contradiction != nil {
+		return nil
+	}
+	msg := c.fixed
+	if msg == nil {
+		var err error
+		if msg, err = l.opt.Checkpoints.At(ctx, c.size); err != nil {
+			return fmt.Errorf("ledger: read the %s: %w", c.where, err)
+		}
+	}
+	v.Contradiction = &Contradiction{Reason: reason, Signed: msg, Size: v.Size, At: n, Root: root}
+	return nil
+}
+
+// frontier holds, per level, the last complete node of a growing tree: all
+// that the next leaf and the root need.
+type frontier struct {
+	index [64]int64
+	hash  [64]tlog.Hash
+}
+
+func (f *frontier) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		level, _ := tlog.SplitStoredHashIndex(x)
+		if f.index[level] != x {
+			return nil, fmt.Errorf("ledger: node %d is not on the frontier", x)
+		}
+		out[i] = f.hash[level]
+	}
+	return out, nil
+}
+
+func (f *frontier) push(n int64, leaf tlog.Hash) error {
+	hashes, err := tlog.StoredHashesForRecordHash(n, leaf, f)
+	if err != nil {
+		return fmt.Errorf("ledger: nodes of %s: %w", where(LeafIndex(n)), err)
+	}
+	first := tlog.StoredHashIndex(0, n)
+	for level, h := range hashes {
+		f.index[level], f.hash[level] = first+int64(level), h
+	}
+	return nil
+}
