@@ -1,0 +1,87 @@
+// Package gguf reads and writes GGUF model files, the format of llama.cpp, as
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md specifies it.
+//
+// Reading is strict: versions 2 and 3 in either byte order, every number
+// checked against what the file can hold before it is used, no gaps, no
+// overlaps, no bytes that no tensor owns. What is refused is refused with its
+// offset, what stands there and what should. Tensor data is never loaded.
+//
+// Three things are the reader's choice where readers differ: a dimension of
+// zero is refused, a name of [NameWarning] bytes and more is a warning, and so
+// is a file that ends without the zero padding after its last tensor.
+//
+// Writing produces the bytes that llama.cpp's own writer produces from the same
+// keys and tensors: version 3, little-endian, zero padding.
+package gguf
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// TensorInfo describes one tensor of a file.
+type TensorInfo struct {
+	Name string
+	// Dims are the numbers of elements in ggml order: the fastest first, so a
+	// matrix of R rows and C columns is [C, R]. Up to 4, none is a scalar.
+	Dims []uint64
+	Type Type
+	// Offset and Size are the absolute byte range [Offset, Offset+Size) in the file.
+	Offset, Size int64
+}
+
+// Elements is the number of elements.
+func (t TensorInfo) Elements() uint64 {
+	n := uint64(1)
+	for _, d := range t.Dims {
+		n *= d // Type.Size refused a product that overflows
+	}
+	return n
+}
+
+// File is a parsed header. Its fields are not to be changed.
+type File struct {
+	Version    uint32
+	Order      binary.ByteOrder // of the header and of the tensor data, which Section does not turn round
+	Alignment  uint64           // bytes
+	KVs        []KV             // in file order
+	Tensors    []TensorInfo     // in file order, which is also the order of offsets
+	DataOffset int64            // bytes from the start of the file to the tensor data
+	Size       int64            // bytes of the file
+	Warnings   []string         // what other readers may refuse
+
+	r       io.ReaderAt
+	kvs     map[string]int
+	tensors map[string]int
+}
+
+// KV finds the value of a key.
+func (f *File) KV(key string) (Value, bool) {
+	i, ok := f.kvs[key]
+	if !ok {
+		return Value{}, false
+	}
+	return f.KVs[i].Value, true
+}
+
+// Tensor finds a tensor by name.
+func (f *File) Tensor(name string) (TensorInfo, bool) {
+	i, ok := f.tensors[name]
+	if !ok {
+		return TensorInfo{}, false
+	}
+	return f.Tensors[i], true
+}
+
+// Section reads the bytes of a tensor of this file.
+func (f *File) Section(t TensorInfo) *io.SectionReader {
+	return io.NewSectionReader(f.r, t.Offset, t.Size)
+}
+
+// Source gives a tensor of this file to [Write] as it is.
+func (f *File) Source(t TensorInfo) TensorSource {
+	return TensorSource{Name: t.Name, Dims: t.Dims, Type: t.Type, Data: func(w io.Writer) error {
+		_, err := io.Copy(w, f.Section(t))
+		return err
+	}}
+}
