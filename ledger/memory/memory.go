@@ -41,9 +41,12 @@ func (s *Store) Size(context.Context) (int64, error) {
 	return int64(len(s.records)), nil
 }
 
-func (s *Store) Append(_ context.Context, size int64, r ledger.Record, bundle []byte, hashes []tlog.Hash) error {
+func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle []byte, hashes []tlog.Hash) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("memory: append at %d: %w", size, err)
+	}
 	if size != int64(len(s.records)) {
 		return fmt.Errorf("memory: append at %d to a log of %d: %w", size, len(s.records), ledger.ErrConflict)
 	}
