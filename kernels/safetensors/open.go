@@ -1,0 +1,190 @@
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// lfsPrefix starts a Git LFS pointer (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md).
+const lfsPrefix = "version https://git-lfs.github.com/spec/"
+
+// Open reads the header of a file of size bytes and checks that the tensors
+// fill the rest of it. Errors are [*FormatError] or those of r. Memory stays
+// within a small multiple of the header's own bytes.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	f := &File{Size: size, r: r, byName: map[string]int{}}
+	n, err := headerLength(r, size)
+	if err != nil {
+		return nil, err
+	}
+	f.HeaderSize = lengthSize + n
+	t := newTokens(io.NewSectionReader(r, lengthSize, n), lengthSize)
+	err = t.object("header", func(key string) (err error) {
+		if key == metadataKey {
+			f.Metadata, err = readMetadata(t)
+			return err
+		}
+		info, err := f.readTensor(t, key)
+		f.Tensors = append(f.Tensors, info)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := t.end("header"); err != nil {
+		return nil, err
+	}
+	if err := f.layOut(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// headerLength reads N and compares it with the limit and with the file.
+func headerLength(r io.ReaderAt, size int64) (int64, error) {
+	start := make([]byte, min(max(size, 0), int64(len(lfsPrefix))))
+	if n, err := r.ReadAt(start, 0); n < len(start) {
+		return 0, fmt.Errorf("safetensors: byte %d: read: %w", n, err)
+	}
+	switch {
+	case string(start) == lfsPrefix:
+		return 0, &FormatError{What: "file", Got: "a Git LFS pointer", Want: "a safetensors file", Next: "this is a Git LFS pointer, not the file: fetch the file itself"}
+	case size < lengthSize:
+		return 0, &FormatError{What: "header length", Got: fmt.Sprintf("%d bytes", size), Want: "8 bytes", Next: "the file is truncated"}
+	}
+	n := binary.LittleEndian.Uint64(start)
+	switch {
+	case n > MaxHeader:
+		return 0, &FormatError{What: "header length", Got: fmt.Sprint(n), Want: fmt.Sprintf("at most %d", MaxHeader), Next: "this is not a safetensors file, or it is damaged"}
+	case int64(n) > size-lengthSize:
+		return 0, &FormatError{What: "header length", Got: fmt.Sprint(n), Want: fmt.Sprintf("at most %d, the bytes that follow", size-lengthSize), Next: "the file is truncated, or not a safetensors file"}
+	}
+	return int64(n), nil
+}
+
+// readMetadata reads strings by string. A tensor cannot have this name: a
+// reader that takes tensors by name would find one where others find text.
+func readMetadata(t *tokens) (map[string]string, error) {
+	metadata := map[string]string{}
+	err := t.object(metadataKey, func(key string) error {
+		tok, err := t.next(metadataKey)
+		if err != nil {
+			return err
+		}
+		s, ok := tok.(string)
+		switch {
+		case !ok && (key == "shape" || key == "data_offsets" || key == "dtype"):
+			return t.fail(metadataKey, "a tensor called "+metadataKey, "an object of strings")
+		case !ok:
+			return t.fail(fmt.Sprintf("%s: %.200q", metadataKey, key), show(tok), "a string")
+		}
+		metadata[key] = s
+		return nil
+	})
+	return metadata, err
+}
+
+// readTensor reads one tensor's object. Begin and End are relative until layOut.
+func (f *File) readTensor(t *tokens, name string) (TensorInfo, error) {
+	info := TensorInfo{Name: name}
+	what := fmt.Sprintf("tensor %.200q", name)
+	var offsets []uint64
+	err := t.object(what, func(key string) error {
+		var err error
+		switch key {
+		case "dtype":
+			var s string
+			s, err = t.string(what + ": dtype")
+			info.DType = DType(s)
+			if err == nil && info.DType.Bits() == 0 {
+				return t.fail(what, fmt.Sprintf("unknown dtype %.40q", s), "a dtype of the format")
+			}
+		case "shape":
+			info.Shape, err = t.numbers(what + ": shape")
+		case "data_offsets":
+			offsets, err = t.numbers(what + ": data_offsets")
+		default:
+			err = t.fail(what, fmt.Sprintf("unknown field %.80q", key), "dtype, shape and data_offsets")
+		}
+		return err
+	})
+	if err != nil {
+		return info, err
+	}
+	if info.DType == "" || info.Shape == nil || len(offsets) != 2 {
+		return info, t.fail(what, fmt.Sprintf("dtype %q, shape %v, data_offsets %v", info.DType, info.Shape, offsets), "all three fields, and two offsets")
+	}
+	room := uint64(f.Size - f.HeaderSize)
+	if offsets[0] > offsets[1] || offsets[1] > room {
+		next := ""
+		if offsets[1] > room {
+			next = "the file is truncated"
+		}
+		return info, &FormatError{Offset: t.offset(), What: what + ": data_offsets", Got: fmt.Sprintf("[%d, %d)", offsets[0], offsets[1]),
+			Want: fmt.Sprintf("an ordered range within the %d bytes after the header", room), Next: next}
+	}
+	want, err := info.bytes()
+	if err != nil {
+		return info, t.fail(what, err.Error(), "a size in bytes that fits the file")
+	}
+	if got := offsets[1] - offsets[0]; got != want {
+		return info, t.fail(what+": data_offsets", fmt.Sprintf("[%d, %d), which is %d bytes", offsets[0], offsets[1], got),
+			fmt.Sprintf("%d bytes for %s %v", want, info.DType, info.Shape))
+	}
+	info.Begin, info.End = int64(offsets[0]), int64(offsets[1])
+	return info, nil
+}
+
+// bytes computes the size from shape and dtype by checked arithmetic, in order.
+func (t TensorInfo) bytes() (uint64, error) {
+	n := uint64(1)
+	for _, d := range t.Shape {
+		over, product := bits.Mul64(n, d)
+		if over != 0 {
+			return 0, fmt.Errorf("shape %v, whose product overflows 64 bits", t.Shape)
+		}
+		n = product
+	}
+	over, total := bits.Mul64(n, uint64(t.DType.Bits()))
+	if over != 0 || total > math.MaxInt64 {
+		return 0, fmt.Errorf("%s %v, whose size overflows 63 bits", t.DType, t.Shape)
+	}
+	if total%8 != 0 {
+		return 0, fmt.Errorf("%s %v, which is %d bits and not whole bytes", t.DType, t.Shape, total)
+	}
+	return total / 8, nil
+}
+
+// layOut sorts by offset and refuses gaps, overlaps and bytes that no tensor owns.
+func (f *File) layOut() error {
+	slices.SortFunc(f.Tensors, func(a, b TensorInfo) int {
+		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End), strings.Compare(a.Name, b.Name))
+	})
+	next, owner := int64(0), "the header"
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		if t.Begin != next {
+			fault := "a gap"
+			if t.Begin < next {
+				fault = "an overlap"
+			}
+			return &FormatError{Offset: f.HeaderSize + min(t.Begin, next), What: fmt.Sprintf("tensor %.200q: data_offsets", t.Name),
+				Got: fmt.Sprintf("[%d, %d), %s of %d bytes after %s", t.Begin, t.End, fault, max(t.Begin-next, next-t.Begin), owner), Want: fmt.Sprintf("a start at %d", next)}
+		}
+		next, owner = t.End, fmt.Sprintf("tensor %.200q", t.Name)
+		f.byName[t.Name] = i
+		t.Begin += f.HeaderSize
+		t.End += f.HeaderSize
+	}
+	if rest := f.Size - f.HeaderSize - next; rest != 0 {
+		return &FormatError{Offset: f.HeaderSize + next, What: "end of the file", Got: fmt.Sprintf("%d trailing bytes after %s", rest, owner), Want: "none",
+			Next: "bytes that no tensor owns are not read by anybody and may hide anything"}
+	}
+	return nil
+}
