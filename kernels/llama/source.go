@@ -88,3 +88,10 @@ func readLayer(src Source, i int, l *layer) error {
 	}
 	return nil
 }
+
+func (p part) shape() []int {
+	if p.rows == 0 {
+		return []int{p.cols}
+	}
+	return []int{p.rows, p.cols}
+}
