@@ -1,0 +1,68 @@
+// Package quant holds the codecs of ggml's tensor types: from float32 weights to
+// blocks of bytes and back, bit-equal to ggml's own plain x86-64 build.
+//
+// The reference is ggml-quants.c and ggml-impl.h of the ggml library. Every
+// product is rounded to float32 explicitly, so that no platform fuses it into a
+// following sum. All stored numbers are little-endian.
+package quant
+
+import (
+	"fmt"
+
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+)
+
+// Codec converts between float32 weights and the bytes of one tensor type.
+// Both functions work on whole blocks: with n weights, n a multiple of Weights,
+// the byte slice has n/Weights·Bytes bytes. They panic on other lengths, as a
+// slice expression does; callers take lengths from tensor shapes that were checked.
+type Codec struct {
+	Type    gguf.Type
+	Weights int // weights per block
+	Bytes   int // bytes per block
+	// Quantize fills dst with the blocks of src. Nil where only reading is covered.
+	Quantize func(dst []byte, src []float32)
+	// Dequantize fills dst with the weights of the blocks in src.
+	Dequantize func(dst []float32, src []byte)
+}
+
+// Size returns the bytes that n weights take. n is a multiple of Weights.
+func (c Codec) Size(n int64) int64 { return n / int64(c.Weights) * int64(c.Bytes) }
+
+var codecs = map[gguf.Type]Codec{
+	gguf.F32:  {gguf.F32, 1, 4, quantizeF32, dequantizeF32},
+	gguf.F16:  {gguf.F16, 1, 2, quantizeF16, dequantizeF16},
+	gguf.BF16: {gguf.BF16, 1, 2, quantizeBF16, dequantizeBF16},
+	gguf.Q8_0: {gguf.Q8_0, 32, 34, quantizeQ8_0, dequantizeQ8_0},
+}
+
+// NoCodecError says that a tensor type has no codec here, or none in the wanted direction.
+type NoCodecError struct {
+	Type    gguf.Type
+	Writing bool // there is a codec that reads the type, none that writes it
+}
+
+func (e *NoCodecError) Error() string {
+	if e.Writing {
+		return fmt.Sprintf("no codec that writes type %s: it is read only", e.Type)
+	}
+	return fmt.Sprintf("no codec for type %s", e.Type)
+}
+
+// For returns the codec of a type, or a [NoCodecError].
+func For(t gguf.Type) (Codec, error) {
+	c, ok := codecs[t]
+	if !ok {
+		return Codec{}, &NoCodecError{Type: t}
+	}
+	return c, nil
+}
+
+// Writer returns the codec of a type that can also be written, or a [NoCodecError].
+func Writer(t gguf.Type) (Codec, error) {
+	c, err := For(t)
+	if err == nil && c.Quantize == nil {
+		return Codec{}, &NoCodecError{Type: t, Writing: true}
+	}
+	return c, err
+}
