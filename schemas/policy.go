@@ -39,10 +39,13 @@ type Class struct {
 	Coverage []Coverage  `json:"coverage"`
 }
 
-// CheckRule requires one examination and names the kernels whose passed reports it must have brought.
+// CheckRule requires one examination and names the kernels whose passed reports
+// it must have brought. Against, where given, is a further input that it must
+// have had: "source", or a stage type whose run itself examined the source.
 type CheckRule struct {
 	Uses    string   `json:"uses"`
 	Of      string   `json:"of"` // artifact or source
+	Against string   `json:"against,omitempty"`
 	Kernels []string `json:"kernels"`
 }
 

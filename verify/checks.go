@@ -1,0 +1,240 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	godigest "github.com/opencontainers/go-digest"
+
+	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/ledger"
+	"github.com/weighmaster/weighmaster/policy"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+// checks are made in this order; the policy's rules follow them.
+var checks = []checkKind{
+	{"file", "in-toto Statement v1, DigestSet", checkFile},
+	{"checkpoint", "C2SP tlog-checkpoint", checkCheckpoint},
+	{"bundles", "ledger leaf v1", checkBundles},
+	{"inclusion", "C2SP tlog-proof, RFC 6962 section 2.1.1", checkInclusion},
+	{"signatures", "DSSE v1, Sigstore bundle v0.3", checkSignatures},
+	{"name", "in-toto Statement v1, subject", checkName},
+	{"objects", "SLSA provenance v1, byproducts", checkObjects},
+	{"policy document", "policy v1", checkPolicy},
+}
+
+// checkFile holds the file's bytes against the package that came with it.
+func checkFile(_ context.Context, s *state, k checkKind) Check {
+	want := s.in.Package.Index.File
+	if s.digest != want.Digest || s.in.Size != want.Size {
+		return k.failed(Finding{s.in.Name, fmt.Sprintf("%s, %d bytes", s.digest, s.in.Size), fmt.Sprintf("%s, %d bytes: the file that the evidence is about", want.Digest, want.Size)})
+	}
+	return k.passed("%s, %d bytes", s.digest, s.in.Size)
+}
+
+// checkCheckpoint wants the package's checkpoint to be signed by the pinned log.
+func checkCheckpoint(_ context.Context, s *state, k checkKind) Check {
+	cp, err := ledger.ParseCheckpoint(s.in.Package.Checkpoint, s.v.Log)
+	if err != nil {
+		return k.failed(Finding{"checkpoint", err.Error(), "a checkpoint signed by " + s.v.Log.Name()})
+	}
+	if cp.Origin != s.v.Origin || s.in.Package.Index.Origin != s.v.Origin {
+		return k.failed(Finding{"checkpoint origin", cp.Origin + " and " + s.in.Package.Index.Origin, s.v.Origin})
+	}
+	return k.passed("%s, %d entries", cp.Origin, cp.Size)
+}
+
+// checkBundles wants each leaf to be the leaf of the bundle beside it.
+func checkBundles(_ context.Context, s *state, k checkKind) Check {
+	entries := s.in.Package.Index.Entries
+	if len(entries) == 0 {
+		return k.undecided(Finding{"bundles", "none", "the attestations of the file's lineage"})
+	}
+	var findings []Finding
+	for i, e := range entries {
+		if got := godigest.FromBytes(s.in.Package.Bundles[i]); got != e.Leaf.Bundle {
+			findings = append(findings, Finding{fmt.Sprintf("bundle of entry %d", e.Index), got.String(), e.Leaf.Bundle.String() + " as its leaf says"})
+		}
+	}
+	if findings != nil {
+		return k.failed(findings...)
+	}
+	return k.passed("%d bundles", len(entries))
+}
+
+// checkInclusion wants each entry to be in the tree of a checkpoint that the
+// pinned log signed, and that checkpoint to be the package's.
+func checkInclusion(_ context.Context, s *state, k checkKind) Check {
+	cp, err := ledger.ParseCheckpoint(s.in.Package.Checkpoint, s.v.Log)
+	if err != nil {
+		return k.undecided(Finding{"checkpoint", "not signed by the pinned log", "one that proofs can be held against"})
+	}
+	var findings []Finding
+	for i, e := range s.in.Package.Index.Entries {
+		where := fmt.Sprintf("proof of entry %d", e.Index)
+		got, err := ledger.VerifyProof(s.in.Package.Proofs[i], e.Leaf, s.v.Log)
+		switch {
+		case err != nil:
+			findings = append(findings, Finding{where, err.Error(), "the entry's leaf in the signed tree"})
+		case got.Root != cp.Root || got.Size != cp.Size:
+			findings = append(findings, Finding{where, fmt.Sprintf("a tree of %d entries", got.Size), fmt.Sprintf("the checkpoint's, of %d", cp.Size)})
+		}
+	}
+	if findings != nil {
+		return k.failed(findings...)
+	}
+	if len(s.in.Package.Index.Entries) == 0 {
+		return k.undecided(Finding{"proofs", "none", "one an entry"})
+	}
+	return k.passed("%d proofs against a tree of %d entries", len(s.in.Package.Proofs), cp.Size)
+}
+
+// checkSignatures turns bundles into claims. One that cannot be a claim fails
+// the check: a package holds nothing that its reader cannot believe.
+func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
+	var findings []Finding
+	for i, bundle := range s.in.Package.Bundles {
+		e := s.in.Package.Index.Entries[i]
+		where := fmt.Sprintf("bundle of entry %d", e.Index)
+		// The pinned log vouches for the moment; keys must have been valid then.
+		at, err := time.Parse(time.RFC3339, e.Leaf.Appended)
+		if err == nil && at.After(s.v.At) {
+			err = fmt.Errorf("appended %s, which is after now", e.Leaf.Appended)
+		}
+		var claim attest.Claim
+		if err == nil {
+			claim, err = s.v.Claims.Verify(ctx, bundle, at)
+		}
+		switch {
+		case err != nil:
+			findings = append(findings, Finding{where, err.Error(), "one valid signature by a functionary of the trust file"})
+			continue
+		case claim.PAE() != e.Leaf.PAE || claim.PredicateType() != e.Leaf.PredicateType:
+			findings = append(findings, Finding{where, fmt.Sprintf("%s, %s", claim.PredicateType(), claim.PAE()), fmt.Sprintf("%s, %s as its leaf says", e.Leaf.PredicateType, e.Leaf.PAE)})
+			continue
+		}
+		s.claims = append(s.claims, claim)
+	}
+	if findings != nil {
+		return k.failed(findings...)
+	}
+	if len(s.claims) == 0 {
+		return k.undecided(Finding{"claims", "none", "at least one"})
+	}
+	return k.passed("%d claims", len(s.claims))
+}
+
+// checkName wants a claim to bind the file's digest to the file's name.
+func checkName(_ context.Context, s *state, k checkKind) Check {
+	var others []string
+	for _, c := range s.claims {
+		for _, subject := range c.Statement().GetSubject() {
+			if subject.GetDigest()["sha256"] != s.digest.Encoded() {
+				continue
+			}
+			if subject.GetName() == s.in.Name {
+				return k.passed("%s", s.in.Name)
+			}
+			others = append(others, subject.GetName())
+		}
+	}
+	if len(others) > 0 {
+		return k.failed(Finding{"name of " + s.digest.String(), s.in.Name, "the name it was made under: " + others[0]})
+	}
+	return k.undecided(Finding{s.in.Name, "no claim is about " + s.digest.String(), "one"})
+}
+
+// checkObjects wants every evidence object to be what its name says, and every
+// result and report that a claim names to be there.
+func checkObjects(_ context.Context, s *state, k checkKind) Check {
+	var bad, missing []Finding
+	for _, o := range s.in.Package.Index.Objects {
+		if got := godigest.FromBytes(s.in.Package.Objects[o.Digest]); got != o.Digest {
+			bad = append(bad, Finding{"object " + o.Digest.String(), got.String(), "the bytes of its name"})
+		}
+	}
+	runs, faults := policy.Runs(s.claims)
+	for pae, err := range faults {
+		bad = append(bad, Finding{"claim " + pae.String(), err.Error(), "provenance of a stage"})
+	}
+	for _, run := range runs {
+		for _, d := range run.Evidence() {
+			if _, ok := s.in.Package.Objects[d]; !ok {
+				missing = append(missing, Finding{fmt.Sprintf("evidence of stage %s", run.External.Stage), d.String() + " is not in the package", "its bytes"})
+			}
+		}
+	}
+	switch {
+	case bad != nil:
+		return k.failed(append(bad, missing...)...)
+	case missing != nil:
+		return k.undecided(missing...)
+	}
+	return k.passed("%d objects", len(s.in.Package.Objects))
+}
+
+// checkPolicy reads the policy that decided, and holds it against the one that the reader demands.
+func checkPolicy(_ context.Context, s *state, k checkKind) Check {
+	body := s.in.Package.Policy
+	s.polHash = godigest.FromBytes(body)
+	if s.in.Policy != nil && !bytes.Equal(s.in.Policy, body) {
+		return k.failed(Finding{"policy.yaml", s.polHash.String(), godigest.FromBytes(s.in.Policy).String() + ", the policy that was asked for"})
+	}
+	var p schemas.Policy
+	if err := schemas.DecodeYAML("policy.yaml", body, schemas.PolicyURI, &p); err != nil {
+		return k.failed(Finding{"policy.yaml", err.Error(), "a valid policy"})
+	}
+	if err := policy.Check(p); err != nil {
+		return k.failed(Finding{"policy.yaml", err.Error(), "a policy that can say no"})
+	}
+	s.policy = &p
+	return k.passed("%s, %s", p.Name, s.polHash)
+}
+
+// policyChecks asks the policy again, from the evidence, and gives one check a rule.
+func (s *state) policyChecks() []Check {
+	k := checkKind{name: "decision " + s.v.Decision, spec: "policy v1"}
+	if s.policy == nil {
+		return []Check{k.undecided(Finding{"policy", "not readable", "one that can be asked"})}
+	}
+	class, err := policy.ClassOf(s.claims, s.digest)
+	if err != nil {
+		return []Check{k.undecided(Finding{"class", err.Error(), "an acceptance by a trusted functionary"})}
+	}
+	d, err := policy.Decide(*s.policy, policy.Evidence{Claims: s.claims, Objects: s.in.Package.Objects},
+		policy.Question{Decision: s.v.Decision, Class: class, Artifact: s.digest, Policy: s.polHash})
+	if err != nil {
+		return []Check{k.undecided(Finding{"policy", err.Error(), "an answer"})}
+	}
+	s.answer = &d
+	var list []Check
+	byRule := map[string]int{}
+	for _, r := range d.Reasons {
+		i, ok := byRule[r.Rule]
+		if !ok {
+			i = len(list)
+			byRule[r.Rule] = i
+			list = append(list, Check{Name: r.Rule, Spec: "policy v1, rule " + r.Rule, Verdict: schemas.Passed})
+		}
+		list[i].absorb(r)
+	}
+	return list
+}
+
+// absorb adds one reason of the check's rule.
+func (c *Check) absorb(r policy.Reason) {
+	if r.Verdict == schemas.Passed {
+		if c.Note != "" {
+			c.Note += "; "
+		}
+		c.Note += r.What + ": " + r.Got
+		return
+	}
+	c.Findings = append(c.Findings, Finding{r.What, r.Got, r.Want})
+	if c.Verdict != schemas.Failed {
+		c.Verdict = r.Verdict
+	}
+}

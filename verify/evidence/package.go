@@ -1,0 +1,137 @@
+// Package evidence reads and writes evidence packages: the <name>.evidence.zip
+// that travels with a delivered file and from which it can be verified offline.
+//
+// A package is a ZIP archive (APPNOTE 6.3) with exactly these members:
+//
+//	evidence.json          what the package is about and holds (Index, RFC 8785 JSON)
+//	bundles.jsonl          one Sigstore bundle a line, in log order
+//	checkpoint             the log's newest signed checkpoint (C2SP tlog-checkpoint)
+//	proofs/<index>         one inclusion proof an entry (C2SP tlog-proof)
+//	objects/<hex>          public evidence objects by their SHA-256
+//	policy.yaml            the policy that decided
+//
+// Members are sorted, undated and deflated, so that the same evidence gives the
+// same bytes. A reader refuses any other member, a second one of a name, and
+// anything beyond the limits of this package before it unpacks it.
+package evidence
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+
+	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
+	godigest "github.com/opencontainers/go-digest"
+
+	"github.com/weighmaster/weighmaster/ledger"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+// IndexURI identifies the first document of a package.
+const IndexURI = schemas.BaseURI + "schema/evidence/v1"
+
+// Limits of a package. They are checked before anything is unpacked.
+const (
+	MaxPackage = 1 << 30   // bytes of the archive
+	MaxMember  = 64 << 20  // bytes of one unpacked member
+	MaxTotal   = 512 << 20 // bytes of all unpacked members
+	MaxMembers = 100_000
+)
+
+// Index is evidence.json.
+type Index struct {
+	Schema   string   `json:"schema"`
+	File     File     `json:"file"`
+	Origin   string   `json:"origin"` // of the log
+	Entries  []Entry  `json:"entries"`
+	Objects  []Object `json:"objects"`
+	Withheld []Object `json:"withheld"` // private objects: digests only
+}
+
+// File is the delivered file that the package travels with.
+type File struct {
+	Name   string          `json:"name"`
+	Size   int64           `json:"size"` // bytes
+	Digest godigest.Digest `json:"digest"`
+}
+
+// Entry is one log entry; its bundle is the line of the same position in bundles.jsonl.
+type Entry struct {
+	Index ledger.LeafIndex `json:"index"`
+	Leaf  ledger.Leaf      `json:"leaf"`
+}
+
+// Object describes one evidence object. Size is in bytes.
+type Object struct {
+	Digest    godigest.Digest `json:"digest"`
+	Size      int64           `json:"size"`
+	MediaType string          `json:"mediaType"`
+}
+
+// Package is a package in memory.
+type Package struct {
+	Index      Index
+	Bundles    [][]byte // as Index.Entries
+	Proofs     [][]byte // as Index.Entries
+	Checkpoint []byte
+	Objects    map[godigest.Digest][]byte
+	Policy     []byte
+}
+
+const (
+	indexName      = "evidence.json"
+	bundlesName    = "bundles.jsonl"
+	checkpointName = "checkpoint"
+	policyName     = "policy.yaml"
+	proofPrefix    = "proofs/"
+	objectPrefix   = "objects/"
+)
+
+// Write writes the package. A bundle that holds a line break is refused: it
+// could not be told from two.
+func (p *Package) Write(w io.Writer) error {
+	if len(p.Bundles) != len(p.Index.Entries) || len(p.Proofs) != len(p.Index.Entries) {
+		return fmt.Errorf("evidence package: %d entries, %d bundles, %d proofs; want as many of each", len(p.Index.Entries), len(p.Bundles), len(p.Proofs))
+	}
+	index, err := json.Marshal(p.Index)
+	if err != nil {
+		return err
+	}
+	if index, err = jsoncanonicalizer.Transform(index); err != nil {
+		return err
+	}
+	members := map[string][]byte{indexName: index, checkpointName: p.Checkpoint, policyName: p.Policy}
+	var lines bytes.Buffer
+	for i, b := range p.Bundles {
+		if bytes.ContainsAny(b, "\r\n") {
+			return fmt.Errorf("evidence package: bundle of entry %d holds a line break; write bundles as one line of JSON", p.Index.Entries[i].Index)
+		}
+		lines.Write(b)
+		lines.WriteByte('\n')
+		members[proofPrefix+strconv.FormatInt(int64(p.Index.Entries[i].Index), 10)] = p.Proofs[i]
+	}
+	members[bundlesName] = lines.Bytes()
+	for d, body := range p.Objects {
+		members[objectPrefix+d.Encoded()] = body
+	}
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	z := zip.NewWriter(w)
+	for _, name := range names {
+		f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate})
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(members[name]); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}

@@ -1,0 +1,184 @@
+package evidence
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
+	godigest "github.com/opencontainers/go-digest"
+)
+
+// FormatError says what is wrong with a package, and where.
+type FormatError struct{ Member, Got, Want string }
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("evidence package: %s: got %s, want %s; ask the sender for the package again", e.Member, e.Got, e.Want)
+}
+
+// Read reads a package strictly. It checks form only: that members are exactly
+// those that the index names. Whether they are true is for package verify.
+func Read(r io.ReaderAt, size int64) (*Package, error) {
+	if size > MaxPackage {
+		return nil, &FormatError{"archive", fmt.Sprintf("%d bytes", size), fmt.Sprintf("at most %d", int64(MaxPackage))}
+	}
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, &FormatError{"archive", err.Error(), "a ZIP archive"}
+	}
+	members, err := unpack(z)
+	if err != nil {
+		return nil, err
+	}
+	p := &Package{Objects: map[godigest.Digest][]byte{}}
+	if p.Index, err = readIndex(members); err != nil {
+		return nil, err
+	}
+	if p.Checkpoint, err = take(members, checkpointName); err != nil {
+		return nil, err
+	}
+	if p.Policy, err = take(members, policyName); err != nil {
+		return nil, err
+	}
+	if err := p.takeEntries(members); err != nil {
+		return nil, err
+	}
+	for _, o := range p.Index.Objects {
+		if o.Digest.Validate() != nil || o.Digest.Algorithm() != godigest.SHA256 {
+			return nil, &FormatError{indexName, fmt.Sprintf("object digest %q", o.Digest), "sha256"}
+		}
+		body, err := take(members, objectPrefix+o.Digest.Encoded())
+		if err != nil {
+			return nil, err
+		}
+		if int64(len(body)) != o.Size {
+			return nil, &FormatError{objectPrefix + o.Digest.Encoded(), fmt.Sprintf("%d bytes", len(body)), fmt.Sprintf("%d as evidence.json says", o.Size)}
+		}
+		p.Objects[o.Digest] = body
+	}
+	for name := range members {
+		return nil, &FormatError{name, "a member that evidence.json does not name", "none"}
+	}
+	return p, nil
+}
+
+// unpack reads all members within the limits.
+func unpack(z *zip.Reader) (map[string][]byte, error) {
+	if len(z.File) > MaxMembers {
+		return nil, &FormatError{"archive", fmt.Sprintf("%d members", len(z.File)), fmt.Sprintf("at most %d", MaxMembers)}
+	}
+	members := map[string][]byte{}
+	total := int64(0)
+	for _, f := range z.File {
+		if !knownName(f.Name) {
+			return nil, &FormatError{f.Name, "an unknown member", "evidence.json, bundles.jsonl, checkpoint, policy.yaml, proofs/<index>, objects/<sha256>"}
+		}
+		if _, twice := members[f.Name]; twice {
+			return nil, &FormatError{f.Name, "two members of that name", "one"}
+		}
+		body, err := readMember(f, min(MaxMember, MaxTotal-total))
+		if err != nil {
+			return nil, err
+		}
+		total += int64(len(body))
+		members[f.Name] = body
+	}
+	return members, nil
+}
+
+// readMember unpacks at most limit bytes, whatever size the header claims.
+func readMember(f *zip.File, limit int64) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, &FormatError{f.Name, err.Error(), "a readable member"}
+	}
+	defer r.Close()
+	var body bytes.Buffer
+	n, err := io.Copy(&body, io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, &FormatError{f.Name, err.Error(), "a readable member"}
+	}
+	if n > limit {
+		return nil, &FormatError{f.Name, fmt.Sprintf("more than %d bytes unpacked", limit), "a smaller member"}
+	}
+	return body.Bytes(), nil
+}
+
+func knownName(name string) bool {
+	switch name {
+	case indexName, bundlesName, checkpointName, policyName:
+		return true
+	}
+	if rest, ok := strings.CutPrefix(name, proofPrefix); ok {
+		n, err := strconv.ParseInt(rest, 10, 64)
+		return err == nil && n >= 0 && strconv.FormatInt(n, 10) == rest
+	}
+	if rest, ok := strings.CutPrefix(name, objectPrefix); ok {
+		return godigest.NewDigestFromEncoded(godigest.SHA256, rest).Validate() == nil
+	}
+	return false
+}
+
+// take removes a member from the map, so that what is left over was not named.
+func take(members map[string][]byte, name string) ([]byte, error) {
+	body, ok := members[name]
+	if !ok {
+		return nil, &FormatError{name, "no such member", "one"}
+	}
+	delete(members, name)
+	return body, nil
+}
+
+func readIndex(members map[string][]byte) (Index, error) {
+	var index Index
+	body, err := take(members, indexName)
+	if err != nil {
+		return index, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&index); err != nil {
+		return index, &FormatError{indexName, err.Error(), "the schema " + IndexURI}
+	}
+	if index.Schema != IndexURI {
+		return index, &FormatError{indexName, fmt.Sprintf("schema %q", index.Schema), IndexURI}
+	}
+	again, err := json.Marshal(index)
+	if err != nil {
+		return index, &FormatError{indexName, err.Error(), "valid JSON"}
+	}
+	if again, err = jsoncanonicalizer.Transform(again); err != nil || !bytes.Equal(again, body) {
+		return index, &FormatError{indexName, "JSON that does not read back as itself (a duplicate or wrongly cased key, or another form)", "RFC 8785 JSON"}
+	}
+	return index, nil
+}
+
+func (p *Package) takeEntries(members map[string][]byte) error {
+	body, err := take(members, bundlesName)
+	if err != nil {
+		return err
+	}
+	lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))
+	if len(body) == 0 {
+		lines = nil
+	}
+	if len(lines) != len(p.Index.Entries) {
+		return &FormatError{bundlesName, fmt.Sprintf("%d lines", len(lines)), fmt.Sprintf("%d, one an entry", len(p.Index.Entries))}
+	}
+	p.Bundles = lines
+	for i, e := range p.Index.Entries {
+		if i > 0 && e.Index <= p.Index.Entries[i-1].Index {
+			return &FormatError{indexName, fmt.Sprintf("entry %d after entry %d", e.Index, p.Index.Entries[i-1].Index), "entries in log order"}
+		}
+		proof, err := take(members, proofPrefix+strconv.FormatInt(int64(e.Index), 10))
+		if err != nil {
+			return err
+		}
+		p.Proofs = append(p.Proofs, proof)
+	}
+	return nil
+}

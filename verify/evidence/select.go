@@ -1,0 +1,144 @@
+package evidence
+
+import (
+	"strings"
+
+	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
+	godigest "github.com/opencontainers/go-digest"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/policy"
+)
+
+// Select picks the claims that an artifact's package must hold, by bundle digest:
+// everything it was made of, every examination of it and of what it was made
+// of, every decision over it, what those decisions rest on, and withdrawals of any of these.
+func Select(claims []attest.Claim, artifact godigest.Digest) map[godigest.Digest]bool {
+	s := selection{claims: claims, artifacts: map[godigest.Digest]bool{}, runs: map[*policy.Run]bool{}, bundles: map[godigest.Digest]bool{}}
+	s.all, _ = policy.Runs(claims)
+	s.up(artifact)
+	for _, run := range s.all {
+		if s.makesNothingNew(run, artifact) && touches(run, artifact) {
+			s.runs[run] = true
+			if run.Uses != "complete" { // its other inputs are other artifacts, with packages of their own
+				s.upInputs(run)
+			}
+		}
+	}
+	for _, run := range s.all {
+		if s.makesNothingNew(run, artifact) && s.inside(run) {
+			s.runs[run] = true
+		}
+	}
+	for run := range s.runs {
+		for _, c := range run.Claims {
+			s.bundles[c.Bundle()] = true
+		}
+	}
+	s.addDecisions(artifact)
+	s.addWithdrawals()
+	return s.bundles
+}
+
+type selection struct {
+	claims    []attest.Claim
+	all       []*policy.Run
+	artifacts map[godigest.Digest]bool // the artifact and everything it was made of
+	runs      map[*policy.Run]bool
+	bundles   map[godigest.Digest]bool
+}
+
+// up adds the makers of d and of all that went into it.
+func (s *selection) up(d godigest.Digest) {
+	if s.artifacts[d] {
+		return
+	}
+	s.artifacts[d] = true
+	for _, run := range s.all {
+		for _, subject := range run.Subjects {
+			if subject.Digest == d && !touches(run, d) {
+				s.runs[run] = true
+				s.upInputs(run)
+			}
+		}
+	}
+}
+
+func (s *selection) upInputs(run *policy.Run) {
+	for _, in := range run.Inputs {
+		s.up(in.Digest)
+	}
+}
+
+func touches(run *policy.Run, d godigest.Digest) bool {
+	for _, in := range run.Inputs {
+		if in.Digest == d {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selection) inside(run *policy.Run) bool {
+	for _, in := range run.Inputs {
+		if !s.artifacts[in.Digest] {
+			return false
+		}
+	}
+	return len(run.Inputs) > 0
+}
+
+// makesNothingNew tells examinations, decisions and deliveries from stages that make other files.
+func (s *selection) makesNothingNew(run *policy.Run, artifact godigest.Digest) bool {
+	for _, subject := range run.Subjects {
+		if subject.Name != "result" && !strings.HasPrefix(subject.Name, "report/") && !isEvidence(subject.Name) && subject.Digest != artifact {
+			return false
+		}
+	}
+	return true
+}
+
+func isEvidence(name string) bool {
+	return strings.HasPrefix(name, "log/") || strings.HasPrefix(name, "array/")
+}
+
+// addDecisions adds every other claim over the artifact, and what summaries rest on.
+func (s *selection) addDecisions(artifact godigest.Digest) {
+	for _, c := range s.claims {
+		if c.PredicateType() == attest.ProvenanceType || c.PredicateType() == attest.WithdrawalType || !subjectHas(c, artifact) {
+			continue
+		}
+		s.bundles[c.Bundle()] = true
+		var summary vsa.VerificationSummary
+		if c.PredicateType() != attest.VSAType || protojson.Unmarshal(c.Predicate(), &summary) != nil {
+			continue
+		}
+		for _, a := range summary.GetInputAttestations() {
+			s.bundles[godigest.NewDigestFromEncoded(godigest.SHA256, a.GetDigest()["sha256"])] = true
+		}
+	}
+}
+
+func (s *selection) addWithdrawals() {
+	chosen := map[godigest.Digest]bool{}
+	for _, c := range s.claims {
+		if s.bundles[c.Bundle()] {
+			chosen[c.PAE()] = true
+		}
+	}
+	for _, c := range s.claims {
+		if w, err := policy.Withdrawal(c); err == nil && chosen[w.Claim] {
+			s.bundles[c.Bundle()] = true
+		}
+	}
+}
+
+func subjectHas(c attest.Claim, d godigest.Digest) bool {
+	for _, subject := range c.Statement().GetSubject() {
+		if subject.GetDigest()["sha256"] == d.Encoded() {
+			return true
+		}
+	}
+	return false
+}
