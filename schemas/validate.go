@@ -1,0 +1,176 @@
+package schemas
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/weighmaster/weighmaster/attest"
+)
+
+//go:embed *.v1.json
+var files embed.FS
+
+// MaxDocumentBytes bounds a JSON document that is validated, in bytes.
+const MaxDocumentBytes = 64 << 20
+
+// InvalidError says where a document breaks its schema.
+type InvalidError struct {
+	URI     string // of the schema
+	Pointer string // JSON pointer (RFC 6901) of the place; "/" is the document
+	Got     string // the value there, shortened
+	Want    string // what the schema says
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("%s: at %s: got %s; %s", strings.TrimPrefix(e.URI, BaseURI), e.Pointer, e.Got, e.Want)
+}
+
+// Validate holds a JSON document against the schema with this URI. The JSON is
+// read strictly ([attest.CheckJSON]): duplicate keys are errors. Nothing is
+// ever loaded from the network. A document that breaks the schema gives *InvalidError.
+func Validate(uri string, doc []byte) error {
+	s, err := compiled(uri)
+	if err != nil {
+		return err
+	}
+	if len(doc) > MaxDocumentBytes {
+		return fmt.Errorf("%s: got %d bytes, want at most %d", strings.TrimPrefix(uri, BaseURI), len(doc), MaxDocumentBytes)
+	}
+	if err := attest.CheckJSON(doc); err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(uri, BaseURI), err)
+	}
+	// Plain float64, never json.Number: the validator would turn 1e-400000000 into a rational of as many digits.
+	var tree any
+	if err := json.Unmarshal(doc, &tree); err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(uri, BaseURI), err)
+	}
+	err = s.Validate(tree)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		return explain(uri, tree, invalid)
+	}
+	return err
+}
+
+// DecodeJSON validates a JSON document and reads it into v, a pointer to the
+// document's Go type. A key that the type lacks is an error as well.
+func DecodeJSON(uri string, doc []byte, v any) error {
+	if err := Validate(uri, doc); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(uri, BaseURI), err)
+	}
+	return nil
+}
+
+// explain finds the deepest cause: the outer ones only say that an inner one failed.
+func explain(uri string, tree any, e *jsonschema.ValidationError) error {
+	for len(e.Causes) > 0 {
+		e = deepest(e.Causes)
+	}
+	at := e.InstanceLocation
+	if at == "" {
+		at = "/"
+	}
+	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: e.Message}
+}
+
+func deepest(causes []*jsonschema.ValidationError) *jsonschema.ValidationError {
+	best := causes[0]
+	for _, c := range causes[1:] {
+		if len(c.InstanceLocation) > len(best.InstanceLocation) {
+			best = c
+		}
+	}
+	return best
+}
+
+func lookup(tree any, pointer string) any {
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for _, part := range strings.Split(pointer, "/")[1:] {
+		switch t := tree.(type) {
+		case map[string]any:
+			tree = t[unescape.Replace(part)]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(t) {
+				return nil
+			}
+			tree = t[i]
+		}
+	}
+	return tree
+}
+
+func excerpt(v any) string {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%T", v)
+	}
+	const most = 100
+	if len(body) > most {
+		return strings.ToValidUTF8(string(body[:most]), "") + "…"
+	}
+	return string(body)
+}
+
+var cache struct {
+	sync.Mutex
+	byURI map[string]*jsonschema.Schema
+}
+
+// compiled compiles a schema once.
+func compiled(uri string) (*jsonschema.Schema, error) {
+	cache.Lock()
+	defer cache.Unlock()
+	if s := cache.byURI[uri]; s != nil {
+		return s, nil
+	}
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.AssertFormat = true
+	c.LoadURL = func(url string) (io.ReadCloser, error) {
+		name, ok := fileName(url)
+		if !ok {
+			return nil, fmt.Errorf("no schema has the URI %s", url)
+		}
+		return files.Open(name)
+	}
+	s, err := c.Compile(uri)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", uri, err)
+	}
+	if cache.byURI == nil {
+		cache.byURI = map[string]*jsonschema.Schema{}
+	}
+	cache.byURI[uri] = s
+	return s, nil
+}
+
+// fileName maps the URI of a schema to its file: schema/<name>/v1, <name>/v1
+// for predicates and stage/<uses>/v1.
+func fileName(uri string) (string, bool) {
+	name, ok := strings.CutPrefix(uri, BaseURI)
+	name, versioned := strings.CutSuffix(name, "/v1")
+	if !ok || !versioned {
+		return "", false
+	}
+	if uses, stage := strings.CutPrefix(name, "stage/"); stage {
+		name = "stage-" + uses
+	} else {
+		name = strings.TrimPrefix(name, "schema/")
+	}
+	return name + ".v1.json", !strings.ContainsAny(name, "/\\")
+}
