@@ -1,0 +1,112 @@
+// Package derive proves from the bytes that one model file was made from
+// another: every tensor of the source found exactly once in the product, in its
+// shape, its row order and its type, and every stored bit recomputed from the
+// source; every hyper-parameter, token and template held against the
+// publisher's files. No log and no statement is believed.
+//
+// Types F32, F16, BF16 and Q8_0 are recomputed bit for bit, as llama.cpp makes
+// them (see the packages convert and quant). A product that holds another type
+// is undecided for those tensors, by name. A signalling NaN of a BF16 source
+// may stand in the product as it is or quiet: converters differ.
+//
+// What a converter takes from folder names and model cards (general.name and
+// its like) and what a quantizer notes about its inputs (quantize.…) are claims,
+// not derivations; they are not compared with a publisher's snapshot.
+package derive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+)
+
+// The kernel's identity.
+const (
+	Name    = "derive"
+	Version = "1.0.0"
+	Spec    = "https://github.com/ggml-org/llama.cpp/blob/master/conversion/llama.py"
+)
+
+// File is a GGUF file of Size bytes.
+type File struct {
+	R    io.ReaderAt
+	Size int64
+}
+
+// Input is one side of a derivation: a publisher's snapshot (safetensors,
+// config.json and tokenizer files at the root) or a GGUF file. Exactly one is set.
+type Input struct {
+	Snapshot fs.FS
+	GGUF     *File
+}
+
+// Kernel describes the kernel for the registry.
+func Kernel() kernels.Kernel {
+	return kernels.Kernel{
+		Name: Name, Version: Version, Spec: Spec,
+		Summary: "proves from the bytes that a GGUF file was made from a snapshot or from another GGUF",
+		Limits: []string{
+			"recomputes F32, F16, BF16 and Q8_0; other types are undecided",
+			"snapshots of LlamaForCausalLM with a SentencePiece vocabulary",
+			"general.… and quantize.… keys are claims and are not derived from a snapshot",
+		},
+		Faults:    Faults(),
+		SelfCheck: selfCheck,
+	}
+}
+
+// Check compares a product with its source and plants the controls of every
+// kind in views of the product. An error means that it could not be checked: an
+// unusable source, or reading failed. A product that is malformed, truncated or
+// different is a failed report.
+func Check(ctx context.Context, from Input, product File) (kernels.Report, error) {
+	report := Kernel().NewReport()
+	src, err := open(from)
+	if err != nil {
+		return report, fmt.Errorf("source: %w", err)
+	}
+	defer src.close()
+	target, err := openFile(product)
+	if malformed(err) {
+		report.Find(kernels.Finding{Check: "format", Where: "product", Got: err.Error(), Want: "a complete GGUF file", Hint: "fetch or make the file again"})
+		return report, report.Finish()
+	}
+	if err != nil {
+		return report, fmt.Errorf("product: %w", err)
+	}
+	inventory, err := compareTensors(ctx, src, target)
+	if err != nil {
+		return report, err
+	}
+	for _, f := range inventory.findings {
+		report.Find(f)
+	}
+	metadata := compareMetadata(src, target)
+	for _, f := range metadata {
+		report.Find(f)
+	}
+	inventory.measure(&report, src)
+	report.Metric("metadata_differing", "keys", float64(len(metadata)))
+	if err := plant(ctx, src, target, product, &report.Controls); err != nil {
+		return report, err
+	}
+	if err := report.Finish(); err != nil {
+		return report, err
+	}
+	if report.Verdict == kernels.Failed && inventory.onlyUndecided() && undecidedOnly(metadata) {
+		report.Verdict = kernels.Undecided
+	}
+	return report, nil
+}
+
+// malformed tells errors about the bytes of a GGUF file from errors of reading them.
+func malformed(err error) bool {
+	var format *gguf.FormatError
+	var truncated *gguf.TruncatedError
+	return errors.As(err, &format) || errors.As(err, &truncated) || errors.Is(err, errBigEndian)
+}
