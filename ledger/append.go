@@ -52,9 +52,12 @@ func (l *Log) add(ctx context.Context, bundle []byte, x Index) (Entry, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return e, err
 		}
-		size, err := l.store.Size(ctx)
+		size, err := l.Size(ctx)
 		if err != nil {
-			return Entry{}, fmt.Errorf("ledger: append: read the store's size: %w", err)
+			return Entry{}, err
+		}
+		if size == MaxEntries {
+			return Entry{}, fmt.Errorf("ledger: append: the log is full with %d entries", size)
 		}
 		leaf := Leaf{
 			Type: LeafType, PAE: x.PAE, Bundle: digest, PredicateType: x.PredicateType,

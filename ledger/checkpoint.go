@@ -59,6 +59,9 @@ func parseCheckpointText(text string) (Checkpoint, error) {
 	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
 		return Checkpoint{}, fmt.Errorf("ledger: checkpoint size %.40q, want a decimal number without leading zeros", lines[1])
 	}
+	if size > MaxEntries {
+		return Checkpoint{}, fmt.Errorf("ledger: checkpoint size %d, want at most %d", size, int64(MaxEntries))
+	}
 	root, err := parseHash(lines[2])
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("ledger: checkpoint root: %w", err)

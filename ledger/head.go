@@ -29,9 +29,9 @@ func (l *Log) Extends(ctx context.Context, checkpoint []byte) (Checkpoint, error
 	if err != nil {
 		return Checkpoint{}, &CheckpointError{Where: "given", Err: err}
 	}
-	size, err := l.store.Size(ctx)
+	size, err := l.Size(ctx)
 	if err != nil {
-		return Checkpoint{}, fmt.Errorf("ledger: read the store's size: %w", err)
+		return Checkpoint{}, err
 	}
 	return c, l.extends(ctx, c, checkpoint, size)
 }
@@ -45,9 +45,9 @@ func (l *Log) advance(ctx context.Context) error {
 	if err := l.learnLatest(ctx); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	size, err := l.store.Size(ctx)
+	size, err := l.Size(ctx)
 	if err != nil {
-		return fmt.Errorf("ledger: read the store's size: %w", err)
+		return err
 	}
 	if err := l.extends(ctx, l.known, l.signed, size); err != nil {
 		return err
@@ -162,6 +162,9 @@ func (l *Log) consistent(ctx context.Context, size int64, root tlog.Hash) error 
 // root computes the root of the first size entries from the stored nodes.
 func (l *Log) root(ctx context.Context, size int64) (tlog.Hash, error) {
 	root, err := tlog.TreeHash(size, hashReader{ctx, l.store})
+	if errors.Is(err, ErrNotFound) {
+		return tlog.Hash{}, &EntryError{Finding{CheckNodes, fmt.Sprintf("tree of %d entries", size), err.Error(), "every node"}}
+	}
 	if err != nil {
 		return tlog.Hash{}, fmt.Errorf("ledger: root of the first %d entries from the stored nodes: %w", size, err)
 	}

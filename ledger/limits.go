@@ -3,6 +3,7 @@ package ledger
 // Limits on what is read and written. Writer, parsers and [Log.Verify] share
 // them, so nothing can be appended that could not be read back.
 const (
+	MaxEntries            = 1 << 40   // entries of a log; package tlog does not end on sizes near 2^63
 	MaxBundleBytes        = 16 << 20  // bytes of one bundle
 	MaxRefs               = 100_000   // subjects of one entry, and likewise its dependencies
 	MaxNameBytes          = 4096      // bytes of one Ref's name

@@ -9,11 +9,15 @@ import (
 	godigest "github.com/opencontainers/go-digest"
 )
 
-// Size returns the number of entries in the store.
+// Size returns the number of entries in the store. A store that claims more
+// than MaxEntries is damaged: *[EntryError].
 func (l *Log) Size(ctx context.Context) (int64, error) {
 	size, err := l.store.Size(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ledger: read the store's size: %w", err)
+	}
+	if size < 0 || size > MaxEntries {
+		return 0, &EntryError{Finding{CheckEntry, "store", fmt.Sprintf("%d entries", size), fmt.Sprintf("0 to %d", int64(MaxEntries))}}
 	}
 	return size, nil
 }

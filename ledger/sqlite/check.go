@@ -89,7 +89,25 @@ func (s *Store) checkRows(ctx context.Context, add func(where, got, want string)
 			add("table "+count.table, fmt.Sprintf("%d rows", got), fmt.Sprintf("%d for %d entries", want, size))
 		}
 	}
-	return nil
+	return s.checkPlaces(ctx, add)
+}
+
+// checkPlaces looks for artifacts that are not numbered from 0 without gaps.
+func (s *Store) checkPlaces(ctx context.Context, add func(where, got, want string)) error {
+	rows, err := s.db.QueryContext(ctx, `SELECT idx, role, count(*), max(pos) FROM artifacts
+GROUP BY idx, role HAVING min(pos) <> 0 OR max(pos) + 1 <> count(*) LIMIT 100`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var idx, role, count, last int64
+		if err := rows.Scan(&idx, &role, &count, &last); err != nil {
+			return err
+		}
+		add(fmt.Sprintf("table artifacts, entry %d, role %d", idx, role), fmt.Sprintf("%d rows, the last at %d", count, last), "rows numbered from 0")
+	}
+	return rows.Err()
 }
 
 func (s *Store) strings(ctx context.Context, query string) ([]string, error) {
