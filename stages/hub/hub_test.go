@@ -305,7 +305,7 @@ func TestAFileThatTheHubItselfContradicts(t *testing.T) {
 	wantError(t, err, "Content-Encoding")
 	c = client(t, hub.Options{Endpoint: serve(t, snapshot()).URL})
 	_, err = c.Open(t.Context(), "weighmaster/example", rev, hub.File{Path: "config.json", Size: 0}, 0)
-	wantError(t, err, "wants to send 7 bytes, the listing says 0")
+	wantError(t, err, "got 7 bytes, want 0")
 }
 
 func TestABodyThatStopsIsGivenUp(t *testing.T) {

@@ -66,13 +66,21 @@ func (c *Client) Info(ctx context.Context, repo, rev string) (*Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if info.Revision != rev {
-		return nil, fmt.Errorf("%s: the answer is for revision %q; refused, nothing was taken", what, info.Revision)
-	}
-	if info.Repository != repo {
-		return nil, fmt.Errorf("%s: the answer is for repository %q; if it was renamed, pin the new name", what, info.Repository)
+	if err := info.Answers(repo, rev); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return info, nil
+}
+
+// Answers refuses an answer for another repository or revision than was asked about.
+func (i *Info) Answers(repo, rev string) error {
+	if i.Revision != rev {
+		return fmt.Errorf("the answer is for revision %q, want %s; refused, nothing was taken", i.Revision, rev)
+	}
+	if i.Repository != repo {
+		return fmt.Errorf("the answer is for repository %q, want %s; if it was renamed, pin the new name", i.Repository, repo)
+	}
+	return nil
 }
 
 // json reads a 200 answer, bounded, and closes it.

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +80,19 @@ func (c *Client) declined(a *answer, from, size int64) string {
 	if a.StatusCode != http.StatusPartialContent {
 		return fmt.Sprintf("asked for bytes from %d, the server answered %d with the whole file or none", from, a.StatusCode)
 	}
-	want := fmt.Sprintf("bytes %d-%d/%d", from, size-1, size)
-	if got := a.Header.Get("Content-Range"); got != want {
-		return fmt.Sprintf("Content-Range: got %q, want %q", got, want)
+	if err := CheckRange(a.Header.Get("Content-Range"), from, size); err != nil {
+		return err.Error()
 	}
 	return ""
+}
+
+// CheckRange wants a Content-Range (RFC 9110, section 14.4) to be exactly the
+// bytes from from to the end of a file of size bytes.
+func CheckRange(header string, from, size int64) error {
+	if want := fmt.Sprintf("bytes %d-%d/%d", from, size-1, size); header != want {
+		return fmt.Errorf("Content-Range: got %q, want %q", header, want)
+	}
+	return nil
 }
 
 // checkFile compares what the Hub itself says about the file with the listing.
@@ -107,21 +116,33 @@ func checkLength(what string, a *answer, want int64) error {
 		return nil // unknown: the bytes are counted as they come
 	}
 	if n, err := strconv.ParseInt(v, 10, 64); err != nil || n != want {
+		head, _ := io.ReadAll(io.LimitReader(a.Body, int64(len(PointerPrefix))))
 		a.Body.Close()
-		return &LengthError{What: what, Got: v, Want: want}
+		return &LengthError{What: what, Got: v, Want: want, Pointer: IsPointer(head)}
 	}
 	return nil
 }
 
+// PointerPrefix starts every Git LFS pointer (git-lfs specification, version 1).
+const PointerPrefix = "version https://git-lfs.github.com/spec/v1"
+
+// IsPointer tells a Git LFS pointer by its first bytes.
+func IsPointer(head []byte) bool { return bytes.HasPrefix(head, []byte(PointerPrefix)) }
+
 // LengthError is a body that would be shorter or longer than the listing says.
 type LengthError struct {
-	What string
-	Got  string
-	Want int64 // bytes
+	What    string
+	Got     string
+	Want    int64 // bytes
+	Pointer bool  // what came is a Git LFS pointer
 }
 
 func (e *LengthError) Error() string {
-	return fmt.Sprintf("%s: the server wants to send %s bytes, the listing says %d; refused", e.What, e.Got, e.Want)
+	s := fmt.Sprintf("%s: got %s bytes, want %d as listed; refused", e.What, e.Got, e.Want)
+	if e.Pointer {
+		s += ": this is an LFS pointer, not the file"
+	}
+	return s
 }
 
 // idleReader gives up on a body that brings nothing for a while.
