@@ -1,0 +1,76 @@
+package gguf
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weighmaster/weighmaster/fixtures/shared"
+	"github.com/weighmaster/weighmaster/kernels"
+)
+
+func TestKernelFindsEveryPlantedFault(t *testing.T) {
+	for _, name := range []string{"", "llama-grouped/Q4_K_M.gguf", "llama-grouped/imatrix.gguf", "llama-odd/BF16.gguf"} {
+		b := sample()
+		if name != "" {
+			var err error
+			if b, err = os.ReadFile(shared.Path(t, "data", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := bytes.Clone(b)
+		r, err := Inspect(context.Background(), bytes.NewReader(b), int64(len(b)), "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Controls.Results {
+			if !c.Red {
+				t.Errorf("%s: control %q came out green: %s", name, c.Name, c.Detail)
+			}
+		}
+		if r.Verdict != kernels.Passed || r.Controls.Planted != len(controls) {
+			t.Errorf("%s: got %s, %d planted, %v; want passed and %d", name, r.Verdict, r.Controls.Planted, r.Findings, len(controls))
+		}
+		if err := Kernel().CheckFaults(r.Controls); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Equal(b, before) {
+			t.Errorf("%s: planting changed the input", name)
+		}
+	}
+}
+
+// TestUnchangedPlanIsAccepted shows that controls are red because of their
+// fault and not because of how the copy is made.
+func TestUnchangedPlanIsAccepted(t *testing.T) {
+	b := sample()
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(newPlan(f).view(f)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInspectReportsRefusals(t *testing.T) {
+	b := sample()
+	for name, c := range map[string]struct {
+		b     []byte
+		check string
+		got   string
+	}{
+		"cut":     {b[:len(b)-40], CheckTruncated, "a file of"},
+		"no GGUF": {[]byte("version https://git-lfs.github.com/spec/v1\n"), CheckFormat, "Git LFS pointer"},
+	} {
+		r, err := Inspect(context.Background(), bytes.NewReader(c.b), int64(len(c.b)), "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != kernels.Failed || r.Findings[0].Check != c.check || !strings.Contains(r.Findings[0].Got, c.got) || r.Controls.Missed != 0 {
+			t.Errorf("%s: got %s, %+v", name, r.Verdict, r.Findings)
+		}
+	}
+}
