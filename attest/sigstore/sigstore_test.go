@@ -3,6 +3,7 @@ package sigstore_test
 import (
 	"context"
 	"crypto"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
 	"github.com/sigstore/sigstore/pkg/signature"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weighmaster/weighmaster/attest"
@@ -134,4 +137,14 @@ func TestSigstoreReadsOurBundle(t *testing.T) {
 	if err := read(newKey(t, keys.ECDSA).Public()); err == nil {
 		t.Error("sigstore-go took the bundle for one by another key")
 	}
+}
+
+// protoJSON gives a protobuf message as the JSON that bundles hold.
+func protoJSON(t testing.TB, m proto.Message) json.RawMessage {
+	t.Helper()
+	body, err := protojson.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }
