@@ -1,0 +1,144 @@
+package stages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
+	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	godigest "github.com/opencontainers/go-digest"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+// Resolver is a stage that knows before it runs what else goes into it. Only
+// such stages, and those with nothing but their input artifacts, are resumed.
+type Resolver interface {
+	Resolve(ctx context.Context, run *Run) ([]Dependency, error)
+}
+
+// Unrepeatable is a stage whose evidence is about here and now, and that
+// therefore always runs again (reload, accept, complete).
+type Unrepeatable interface{ Unrepeatable() }
+
+// resume looks for a claim that proves the stage complete: the same stage as
+// declared, on the same inputs, passed, and its outputs still hash so. The
+// newest claim for the declaration decides.
+func (r *Runner) resume(ctx context.Context, stage Stage, run *Run, external schemas.ExternalParameters) (*Artifact, bool) {
+	if _, always := stage.(Unrepeatable); always {
+		return nil, false
+	}
+	want, err := canonical(external)
+	if err != nil {
+		return nil, false
+	}
+	wantDeps, ok := expectedDependencies(ctx, stage, run)
+	if !ok {
+		return nil, false
+	}
+	for i := len(run.Claims) - 1; i >= 0; i-- {
+		c := run.Claims[i]
+		if c.PredicateType() != attest.ProvenanceType {
+			continue
+		}
+		var p provenance.Provenance
+		if protojson.Unmarshal(c.Predicate(), &p) != nil || p.GetBuildDefinition().GetBuildType() != schemas.BuildType(external.Uses) {
+			continue
+		}
+		declared, err := protojson.Marshal(p.GetBuildDefinition().GetExternalParameters())
+		if err != nil {
+			continue
+		}
+		got, err := jsoncanonicalizer.Transform(declared)
+		if err != nil || !bytes.Equal(got, want) {
+			continue
+		}
+		if !sameDependencies(&p, wantDeps) || !r.passed(ctx, &p) {
+			return nil, false
+		}
+		return outputOf(ctx, c, run)
+	}
+	return nil, false
+}
+
+func expectedDependencies(ctx context.Context, stage Stage, run *Run) (map[string]godigest.Digest, bool) {
+	want := map[string]godigest.Digest{}
+	for role, a := range run.Inputs {
+		want["input/"+role] = a.Digest
+	}
+	if s, ok := stage.(Resolver); ok {
+		deps, err := s.Resolve(ctx, run)
+		if err != nil {
+			return nil, false
+		}
+		for _, d := range deps {
+			want[d.Name] = d.Digest
+		}
+	}
+	return want, true
+}
+
+// sameDependencies compares what went in, apart from the weighmaster binary
+// itself and the single files of an input that its manifest already binds.
+func sameDependencies(p *provenance.Provenance, want map[string]godigest.Digest) bool {
+	count := 0
+	for _, d := range p.GetBuildDefinition().GetResolvedDependencies() {
+		role, isInput := strings.CutPrefix(d.GetName(), "input/")
+		if d.GetName() == "tool/weighmaster" || (isInput && strings.Contains(role, "/")) || strings.HasPrefix(d.GetName(), "source/") {
+			continue
+		}
+		count++
+		digest, ok := want[d.GetName()]
+		if !ok || digest.Encoded() != d.GetDigest()["sha256"] {
+			return false
+		}
+	}
+	return count == len(want)
+}
+
+func (r *Runner) passed(ctx context.Context, p *provenance.Provenance) bool {
+	for _, b := range p.GetRunDetails().GetByproducts() {
+		if b.GetName() != "result" {
+			continue
+		}
+		body, err := r.Objects.Get(ctx, godigest.NewDigestFromEncoded(godigest.SHA256, b.GetDigest()["sha256"]))
+		var res schemas.Result
+		return err == nil && schemas.DecodeJSON(schemas.ResultURI, body, &res) == nil && res.Verdict == schemas.Passed && res.ExitStatus == 0
+	}
+	return false
+}
+
+// outputOf finds the claimed output in the stage's folder and hashes it. An
+// examination has no output of its own: its evidence is in the store.
+func outputOf(ctx context.Context, c attest.Claim, run *Run) (*Artifact, bool) {
+	first := c.Statement().GetSubject()[0]
+	want := first.GetDigest()["sha256"]
+	if first.GetName() == "result" || strings.HasPrefix(first.GetName(), "report/") {
+		return nil, true
+	}
+	if name, folder := strings.CutSuffix(first.GetName(), "/"); folder {
+		a, err := FolderArtifact(ctx, name, filepath.Join(run.Dir, name))
+		return &a, err == nil && a.Digest.Encoded() == want
+	}
+	for _, dir := range []string{run.Dir, run.Extra.Delivered} {
+		f, err := readFile(ctx, first.GetName(), filepath.Join(dir, filepath.FromSlash(first.GetName())))
+		if err == nil && f.Sums.SHA256.Encoded() == want {
+			a := FileArtifact(f)
+			return &a, true
+		}
+	}
+	return nil, false
+}
+
+func canonical(v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return jsoncanonicalizer.Transform(body)
+}
