@@ -13,12 +13,13 @@ const templateKey = "tokenizer.chat_template"
 
 // compareMetadata compares every key of the product with what the source gives.
 func compareMetadata(src, dst *side) []kernels.Finding {
-	return compareKVs(src, dst.kvs)
+	return compareKVs(src, dst.kvs, src.model != nil || dst.model != nil)
 }
 
-// compareKVs is compareMetadata over the product's keys alone.
-func compareKVs(src *side, product []gguf.KV) []kernels.Finding {
-	var findings []kernels.Finding
+// compareKVs is compareMetadata over the product's keys alone. snapshot tells
+// that one side is a snapshot, which does not give general.… keys.
+func compareKVs(src *side, product []gguf.KV, snapshot bool) []kernels.Finding {
+	findings := []kernels.Finding{}
 	find := func(key, got, want, hint string) {
 		findings = append(findings, kernels.Finding{Check: "metadata", Where: "key " + key, Got: got, Want: want, Hint: hint})
 	}
@@ -32,7 +33,7 @@ func compareKVs(src *side, product []gguf.KV) []kernels.Finding {
 	}
 	expected := map[string]bool{}
 	for _, want := range src.kvs {
-		if src.claims(want.Key) {
+		if claims(want.Key, snapshot) {
 			continue
 		}
 		expected[want.Key] = true
@@ -51,7 +52,7 @@ func compareKVs(src *side, product []gguf.KV) []kernels.Finding {
 		findings = append(findings, kernels.Finding{Check: "tokenizer", Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "nothing is known about the product's tokens"})
 	}
 	for _, kv := range product {
-		if expected[kv.Key] || src.claims(kv.Key) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {
+		if expected[kv.Key] || claims(kv.Key, snapshot) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {
 			continue
 		}
 		if implied, has := defaults[kv.Key]; has && implied.Equal(kv.Value) {
@@ -63,16 +64,16 @@ func compareKVs(src *side, product []gguf.KV) []kernels.Finding {
 }
 
 // claims tells the keys that are not derived from this source: what a quantizer
-// notes, what depends on the types (see recipe), and for a snapshot every
+// notes, what depends on the types (see recipe), and beside a snapshot every
 // general.… key but the architecture.
-func (s *side) claims(key string) bool {
+func claims(key string, snapshot bool) bool {
 	switch {
 	case key == "general.file_type", key == "general.quantization_version", key == "general.alignment":
 		return true
 	case strings.HasPrefix(key, "quantize."):
 		return true
 	}
-	return s.model != nil && strings.HasPrefix(key, "general.") && key != "general.architecture"
+	return snapshot && strings.HasPrefix(key, "general.") && key != "general.architecture"
 }
 
 func undecidedOnly(findings []kernels.Finding) bool {

@@ -39,7 +39,7 @@ type inventory struct {
 
 // compareTensors compares every tensor of both sides.
 func compareTensors(ctx context.Context, src, dst *side) (*inventory, error) {
-	inv := &inventory{states: map[string]state{}, types: map[string]int{}}
+	inv := &inventory{states: map[string]state{}, types: map[string]int{}, findings: []kernels.Finding{}}
 	for i := range src.tensors {
 		inv.match(&src.tensors[i], src, dst)
 	}
@@ -76,6 +76,8 @@ func (inv *inventory) find(s state, name, check, got, want, hint string) {
 func (inv *inventory) match(s *tensor, src, dst *side) {
 	d := dst.byName[s.name]
 	switch {
+	case d == nil && s.name == convert.RopeFreqs && dst.model != nil && dst.model.RopeFactors != nil:
+		return // a snapshot gives the factors in its config
 	case d == nil:
 		inv.find(misplaced, s.name, "inventory", "no such tensor", "the product of "+s.origin, "the product is incomplete; make it again")
 		return
