@@ -14,6 +14,9 @@ import (
 // maxJSON bounds each JSON file of a snapshot, in bytes. Large vocabularies reach 20 MB.
 const maxJSON = 64 << 20
 
+// maxHeadDim bounds the head dimension; known models have up to 512.
+const maxHeadDim = 1 << 16
+
 // Config is config.json of a LlamaForCausalLM checkpoint, as far as weights and
 // GGUF metadata depend on it.
 type Config struct {
@@ -87,6 +90,9 @@ func (c *Config) check() error {
 		if f.n < 1 || f.n > math.MaxInt32 {
 			return fmt.Errorf("config.json: %s: got %d, want 1 to %d", f.name, f.n, math.MaxInt32)
 		}
+	}
+	if c.headDim() > maxHeadDim {
+		return fmt.Errorf("config.json: head_dim: got %d, want at most %d", c.headDim(), maxHeadDim)
 	}
 	if c.Heads%c.kvHeads() != 0 || c.headDim()%2 != 0 {
 		return fmt.Errorf("config.json: got %d query heads, %d key-value heads, head dimension %d; want key-value heads that divide the query heads, and an even head dimension", c.Heads, c.kvHeads(), c.headDim())
