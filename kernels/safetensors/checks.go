@@ -9,4 +9,7 @@ const (
 	CheckUnindexed     = "tensor missing in the index"
 	CheckWrongShard    = "tensor in another shard"
 	CheckMissingTensor = "tensor missing in the shards"
+	CheckShape         = "shape disagrees with config.json"
+	CheckModelTensor   = "tensor that config.json calls for is missing"
+	CheckConfig        = "config.json"
 )

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +21,11 @@ type Index struct {
 // ReadIndex parses an index: an object with a weight_map of strings and
 // perhaps metadata; each key once, each shard named by a plain file name.
 func ReadIndex(r io.Reader) (*Index, error) {
-	t := newTokens(io.LimitReader(r, MaxIndex), 0)
+	buffered := bufio.NewReader(io.LimitReader(r, MaxIndex))
+	if start, _ := buffered.Peek(len(lfsPrefix)); string(start) == lfsPrefix { // a short file is no pointer
+		return nil, pointerError("an index")
+	}
+	t := newTokens(buffered, 0)
 	index := &Index{}
 	err := t.object("index", func(key string) error {
 		switch key {

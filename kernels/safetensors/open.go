@@ -54,7 +54,7 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 	}
 	switch {
 	case string(start) == lfsPrefix:
-		return 0, &FormatError{What: "file", Got: "a Git LFS pointer", Want: "a safetensors file", Next: "this is a Git LFS pointer, not the file: fetch the file itself"}
+		return 0, pointerError("a safetensors file")
 	case size < lengthSize:
 		return 0, &FormatError{What: "header length", Got: fmt.Sprintf("%d bytes", size), Want: "8 bytes", Next: "the file is truncated"}
 	}
@@ -66,6 +66,10 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 		return 0, &FormatError{What: "header length", Got: fmt.Sprint(n), Want: fmt.Sprintf("at most %d, the bytes that follow", size-lengthSize), Next: "the file is truncated, or not a safetensors file"}
 	}
 	return int64(n), nil
+}
+
+func pointerError(want string) error {
+	return &FormatError{What: "file", Got: "a Git LFS pointer", Want: want, Next: "this is a Git LFS pointer, not the file: fetch the file itself"}
 }
 
 // readMetadata reads strings by string. A tensor cannot have this name: a

@@ -1,0 +1,249 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// raw makes a file of a header text and n bytes of data.
+func raw(header string, n int) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), make([]byte, n)...)
+}
+
+func tensor(name, dtype, shape, offsets string) string {
+	return `"` + name + `":{"dtype":"` + dtype + `","shape":` + shape + `,"data_offsets":` + offsets + `}`
+}
+
+var legal = map[string][]byte{
+	"no tensors":                raw(`{}`, 0),
+	"metadata only":             raw(`{"__metadata__":{"format":"pt"}}`, 0),
+	"scalar":                    raw(`{`+tensor("a", "F32", "[]", "[0,4]")+`}`, 4),
+	"zero-size tensor":          raw(`{`+tensor("a", "F32", "[0,3]", "[0,0]")+`,`+tensor("b", "U8", "[1]", "[0,1]")+`}`, 1),
+	"F4 of two elements":        raw(`{`+tensor("a", "F4", "[2]", "[0,1]")+`}`, 1),
+	"F6 of four elements":       raw(`{`+tensor("a", "F6_E2M3", "[4]", "[0,3]")+`,`+tensor("b", "F6_E3M2", "[2,2]", "[3,6]")+`}`, 6),
+	"white space around":        raw(" \n{"+tensor("a", "BOOL", "[1]", "[0,1]")+"}\t  ", 1),
+	"keys in another order":     raw(`{`+tensor("b", "U8", "[1]", "[1,2]")+`,`+tensor("a", "U8", "[1]", "[0,1]")+`}`, 2),
+	"names of other languages":  raw(`{`+tensor("gewicht.ä.重", "U8", "[1]", "[0,1]")+`}`, 1),
+	"zero before an enormous":   raw(`{`+tensor("a", "U8", "[0,18446744073709551615]", "[0,0]")+`}`, 0),
+	"sub-byte types of nothing": raw(`{`+tensor("a", "F4", "[0]", "[0,0]")+`}`, 0),
+}
+
+var hostile = map[string]struct {
+	file []byte
+	want string
+}{
+	"duplicate tensor":                {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`,`+tensor("a", "U8", "[1]", "[0,1]")+`}`, 1), `duplicate key "a"`},
+	"duplicate tensor by an escape":   {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`,`+tensor(`\u0061`, "U8", "[1]", "[0,1]")+`}`, 1), `duplicate key "a"`},
+	"duplicate field":                 {raw(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, 1), `duplicate key "dtype"`},
+	"duplicate metadata":              {raw(`{"__metadata__":{},"__metadata__":{}}`, 0), `duplicate key "__metadata__"`},
+	"duplicate metadata key":          {raw(`{"__metadata__":{"a":"1","a":"2"}}`, 0), `duplicate key "a"`},
+	"a tensor called __metadata__":    {raw(`{"__metadata__":{"shape":[1],"dtype":"U8","data_offsets":[0,1]}}`, 1), "a tensor called __metadata__"},
+	"metadata that is not text":       {raw(`{"__metadata__":{"step":3}}`, 0), "got the number 3, want a string"},
+	"overlap":                         {raw(`{`+tensor("a", "U8", "[2]", "[0,2]")+`,`+tensor("b", "U8", "[2]", "[1,3]")+`}`, 3), "an overlap of 1 bytes"},
+	"alias":                           {raw(`{`+tensor("a", "U8", "[2]", "[0,2]")+`,`+tensor("b", "U8", "[2]", "[0,2]")+`}`, 2), "an overlap of 2 bytes"},
+	"gap at the start":                {raw(`{`+tensor("a", "U8", "[1]", "[1,2]")+`}`, 2), "a gap of 1 bytes after the header"},
+	"gap between":                     {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`,`+tensor("b", "U8", "[1]", "[3,4]")+`}`, 4), `a gap of 2 bytes after tensor "a"`},
+	"range backwards":                 {raw(`{`+tensor("a", "U8", "[1]", "[1,0]")+`}`, 1), "an ordered range"},
+	"trailing bytes":                  {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`}`, 3), "2 trailing bytes"},
+	"bytes without tensors":           {raw(`{}`, 1), "1 trailing bytes after the header"},
+	"truncated data":                  {raw(`{`+tensor("a", "U8", "[4]", "[0,4]")+`}`, 3), "the file is truncated"},
+	"size is not the shape's":         {raw(`{`+tensor("a", "F32", "[2]", "[0,4]")+`}`, 4), "want 8 bytes for F32 [2]"},
+	"shape product wraps to zero":     {raw(`{`+tensor("a", "U8", "[4294967296,4294967296]", "[0,0]")+`}`, 0), "whose product overflows"},
+	"size in bits wraps":              {raw(`{`+tensor("a", "F64", "[9223372036854775807]", "[0,0]")+`}`, 0), "whose size overflows"},
+	"F4 of three elements":            {raw(`{`+tensor("a", "F4", "[3]", "[0,1]")+`}`, 1), "12 bits and not whole bytes"},
+	"unknown dtype":                   {raw(`{`+tensor("a", "f32", "[1]", "[0,4]")+`}`, 4), `unknown dtype "f32"`},
+	"unknown field":                   {raw(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"strides":[1]}}`, 1), `unknown field "strides"`},
+	"field missing":                   {raw(`{"a":{"dtype":"U8","shape":[1]}}`, 0), "all three fields"},
+	"three offsets":                   {raw(`{`+tensor("a", "U8", "[1]", "[0,1,1]")+`}`, 1), "two offsets"},
+	"negative dimension":              {raw(`{`+tensor("a", "U8", "[-1]", "[0,1]")+`}`, 1), "a whole number"},
+	"dimension with a fraction":       {raw(`{`+tensor("a", "U8", "[1.0]", "[0,1]")+`}`, 1), "a whole number"},
+	"dimension beyond 64 bits":        {raw(`{`+tensor("a", "U8", "[18446744073709551616]", "[0,1]")+`}`, 1), "a whole number"},
+	"header over the limit":           {binary.LittleEndian.AppendUint64(nil, MaxHeader+1), "at most 100000000"},
+	"header over the file":            {binary.LittleEndian.AppendUint64(nil, 9), "the bytes that follow"},
+	"header length 2^63":              {binary.LittleEndian.AppendUint64(nil, 1<<63), "got 9223372036854775808"},
+	"empty file":                      {nil, "the file is truncated"},
+	"seven bytes":                     {make([]byte, 7), "the file is truncated"},
+	"no header":                       {raw(``, 0), "the end of the JSON text"},
+	"cut header":                      {raw(`{"a":{"dtype":`, 0), "the end of the JSON text"},
+	"not an object":                   {raw(`[]`, 0), "want an object"},
+	"text after the object":           {raw(`{}{}`, 0), "white space only"},
+	"NUL padding":                     {raw("{}\x00", 0), "white space only"},
+	"not UTF-8":                       {raw("{\"a\xff\":{}}", 0), "byte 0xff, want UTF-8"},
+	"cut rune":                        {raw("{\"a\xe9", 0), "want UTF-8"},
+	"half a surrogate pair in a name": {raw(`{`+tensor(`\ud800`, "U8", "[1]", "[0,1]")+`}`, 1), "Unicode text"},
+	"Git LFS pointer":                 {[]byte(lfsPrefix + "v1\noid sha256:00\nsize 1\n"), "this is a Git LFS pointer, not the file"},
+	"deep nesting":                    {raw(strings.Repeat(`{"a":`, 5000), 0), "unknown field"},
+	"deep arrays":                     {raw(`{"a":{"shape":`+strings.Repeat(`[`, 100000), 0), "a whole number"},
+}
+
+func TestLegalFiles(t *testing.T) {
+	for name, b := range legal {
+		f, err := Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, info := range f.Tensors {
+			if found, ok := f.Tensor(info.Name); !ok || found.Begin != info.Begin || f.Section(info).Size() != info.End-info.Begin {
+				t.Errorf("%s: %s is not found by its name", name, info.Name)
+			}
+		}
+		// Encoding what was parsed gives a file with the same tensors.
+		again := append(encodeHeader(f.fields()), b[f.HeaderSize:]...)
+		g, err := Open(bytes.NewReader(again), int64(len(again)))
+		if err != nil || !slices.EqualFunc(f.Tensors, g.Tensors, func(a, b TensorInfo) bool {
+			return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && a.Begin-f.HeaderSize == b.Begin-g.HeaderSize
+		}) {
+			t.Errorf("%s: encoded again: got %v, %v, want %v", name, g, err, f.Tensors)
+		}
+	}
+}
+
+func TestHostileFiles(t *testing.T) {
+	for name, c := range hostile {
+		f, err := Open(bytes.NewReader(c.file), int64(len(c.file)))
+		var bad *FormatError
+		if f != nil || !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want a refusal that says %q", name, err, c.want)
+		}
+	}
+}
+
+// TestPromisesAllocateNothing opens small files that promise much.
+func TestPromisesAllocateNothing(t *testing.T) {
+	for _, n := range []uint64{MaxHeader, 1 << 40, 1 << 63} {
+		b := append(binary.LittleEndian.AppendUint64(nil, n), make([]byte, 1024)...)
+		if used := allocated(func() { _, _ = Open(bytes.NewReader(b), int64(len(b))) }); used > 1<<20 {
+			t.Errorf("header length %d: got %d bytes allocated, want at most 1 MiB", n, used)
+		}
+	}
+	// A caller whose size is wrong gets an error, not memory.
+	b := append(binary.LittleEndian.AppendUint64(nil, MaxHeader), '{')
+	if used := allocated(func() { _, _ = Open(bytes.NewReader(b), 1<<40) }); used > 1<<20 {
+		t.Errorf("wrong size: got %d bytes allocated, want at most 1 MiB", used)
+	}
+}
+
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// changed is the built-in snapshot with a change.
+func changed(change func(m map[string][]byte)) fs.FS {
+	m := map[string][]byte{}
+	for name, f := range sample() {
+		m[name] = f.Data
+	}
+	change(m)
+	fsys := fstest.MapFS{}
+	for name, b := range m {
+		fsys[name] = &fstest.MapFile{Data: b}
+	}
+	return fsys
+}
+
+// replace swaps texts of one length, so that no offset moves, or any text of a whole JSON file.
+func replace(m map[string][]byte, file, from, to string) {
+	m[file] = bytes.ReplaceAll(m[file], []byte(from), []byte(to))
+}
+
+func TestHostileSnapshots(t *testing.T) {
+	const one, two = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+	for name, c := range map[string]struct {
+		change func(m map[string][]byte)
+		want   string
+	}{
+		"index names a tensor that no shard has": {func(m map[string][]byte) {
+			replace(m, IndexName, `"weight_map":{`, `"weight_map":{"extra":"`+one+`",`)
+		}, "tensor missing in the shards: extra"},
+		"shard has a tensor that the index lacks": {func(m map[string][]byte) {
+			replace(m, IndexName, `"lm_head.weight":"`+one+`",`, ``)
+		}, "tensor missing in the index: lm_head.weight"},
+		"same tensor in two shards": {func(m map[string][]byte) {
+			m["model-00003.safetensors"] = raw(`{`+tensor("lm_head.weight", "U8", "[1]", "[0,1]")+`}`, 1)
+			replace(m, IndexName, `"weight_map":{`, `"weight_map":{"other":"model-00003.safetensors",`)
+		}, "tensor in two shards: lm_head.weight"},
+		"tensor in another shard": {func(m map[string][]byte) {
+			replace(m, IndexName, `"lm_head.weight":"`+one, `"lm_head.weight":"`+two)
+		}, "tensor in another shard: lm_head.weight"},
+		"stale shard":          {func(m map[string][]byte) { m["model-old.safetensors"] = m[one] }, "unindexed shard: model-old.safetensors"},
+		"shard by a path":      {func(m map[string][]byte) { replace(m, IndexName, two, "../"+two) }, "a plain file name"},
+		"shard by a backslash": {func(m map[string][]byte) { replace(m, IndexName, two, `..\\`+two) }, "a plain file name"},
+		"shard missing":        {func(m map[string][]byte) { delete(m, two) }, "shard is missing: " + two},
+		"duplicate in index": {func(m map[string][]byte) {
+			replace(m, IndexName, `"weight_map":{`, `"weight_map":{"lm_head.weight":"`+two+`",`)
+		}, `duplicate key "lm_head.weight"`},
+		"two weight maps":         {func(m map[string][]byte) { replace(m, IndexName, `"weight_map":`, `"weight_map":{},"weight_map":`) }, `duplicate key "weight_map"`},
+		"index without tensors":   {func(m map[string][]byte) { m[IndexName] = []byte(`{"weight_map":{}}`) }, "no weight_map"},
+		"index is an LFS pointer": {func(m map[string][]byte) { m[IndexName] = []byte(lfsPrefix + "v1\n") }, "this is a Git LFS pointer, not the file"},
+		"index gone":              {func(m map[string][]byte) { delete(m, IndexName) }, "shard is missing: model.safetensors"},
+		"shard damaged":           {func(m map[string][]byte) { m[two] = m[two][:100] }, two + ": byte 0: header length"},
+		"shard is a folder":       {func(m map[string][]byte) { delete(m, two); m[two+"/x"] = nil }, "want a regular file"},
+	} {
+		s, err := OpenSnapshot(changed(c.change))
+		if s != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want a refusal that says %q", name, err, c.want)
+		}
+	}
+	if _, err := OpenSnapshot(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "shard is missing") {
+		t.Errorf("empty folder: got %v, want a refusal", err)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	for _, b := range legal {
+		f.Add(b)
+	}
+	for _, c := range hostile {
+		f.Add(c.file)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return
+		}
+		next := file.HeaderSize
+		for _, info := range file.Tensors {
+			if info.Begin != next || info.End < info.Begin {
+				t.Fatalf("%s: got [%d, %d), want a start at %d", info.Name, info.Begin, info.End, next)
+			}
+			next = info.End
+		}
+		if next != int64(len(b)) {
+			t.Fatalf("got %d bytes accounted for, want %d", next, len(b))
+		}
+		again := append(encodeHeader(file.fields()), b[file.HeaderSize:]...)
+		if _, err := Open(bytes.NewReader(again), int64(len(again))); err != nil {
+			t.Fatalf("encoded again it is refused: %v", err)
+		}
+	})
+}
+
+func FuzzReadIndex(f *testing.F) {
+	f.Add(sample()[IndexName].Data)
+	f.Add([]byte(`{"metadata":{"total_size":1e99},"weight_map":{"a":"../x.safetensors"}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		index, err := ReadIndex(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		index.TotalSize()
+		for _, name := range index.shards() {
+			if !fs.ValidPath(name) || strings.Contains(name, "/") {
+				t.Fatalf("got the shard name %q, want a plain one", name)
+			}
+		}
+	})
+}
