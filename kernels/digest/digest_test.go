@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // Known answers: SHA-256 of "abc" and of nothing from FIPS 180-4's examples, git
@@ -23,14 +25,13 @@ var known = []struct{ text, sha256, git string }{
 func TestKnownSums(t *testing.T) {
 	ctx := context.Background()
 	for _, k := range known {
-		want := Sums{Size: int64(len(k.text)), SHA256: "", GitBlob: k.git}
-		want.SHA256 = want.SHA256 + "" // keep the type visible
+		size := int64(len(k.text))
 		for how, r := range map[string]io.Reader{
 			"whole": strings.NewReader(k.text), "byte by byte": iotest.OneByteReader(strings.NewReader(k.text)),
 			"data with the end": iotest.DataErrReader(strings.NewReader(k.text)),
 		} {
-			got, err := Reader(ctx, r, want.Size)
-			if err != nil || got.SHA256.String() != k.sha256 || got.GitBlob != k.git || got.Size != want.Size {
+			got, err := Reader(ctx, r, size)
+			if err != nil || got.SHA256.String() != k.sha256 || got.GitBlob != k.git || got.Size != size {
 				t.Errorf("%q, %s: got %+v, %v; want %s and %s", k.text, how, got, err, k.sha256, k.git)
 			}
 		}
@@ -41,7 +42,7 @@ func TestKnownSums(t *testing.T) {
 		if got, err := File(ctx, path); err != nil || got.SHA256.String() != k.sha256 || got.GitBlob != k.git {
 			t.Errorf("%q as a file: got %+v, %v", k.text, got, err)
 		}
-		got, err := SHA256(ctx, strings.NewReader(k.text+"beyond"), want.Size)
+		got, err := SHA256(ctx, strings.NewReader(k.text+"beyond"), size)
 		if err != nil || got.String() != k.sha256 {
 			t.Errorf("%q: SHA256: got %s, %v; want %s", k.text, got, err, k.sha256)
 		}
@@ -127,42 +128,53 @@ func TestFileRefusesWhatIsNotRegular(t *testing.T) {
 	}
 }
 
-// TestFileChangesWhileRead grows and rewrites the file between opening and the end.
+// onErr is a context that calls a function when it is first asked whether it
+// ended, which is after the file was opened and before its first byte is read.
+type onErr struct {
+	context.Context
+	once *sync.Once
+	do   func()
+}
+
+func (c onErr) Err() error {
+	c.once.Do(c.do)
+	return c.Context.Err()
+}
+
 func TestFileChangesWhileRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	for name, change := range map[string]func() error{
-		"grown": func() error { return os.WriteFile(path, []byte("abcdef"), 0o644) },
-		"cut":   func() error { return os.Truncate(path, 1) },
-		"another file": func() error {
-			if err := os.WriteFile(path+"2", []byte("abc"), 0o644); err != nil {
+	for name, c := range map[string]struct {
+		change func() error
+		want   string
+	}{
+		"grown": {func() error { return os.WriteFile(path, []byte("abcdef"), 0o644) }, "got more than 3 bytes, want 3: it changed while it was read"},
+		"cut":   {func() error { return os.Truncate(path, 1) }, "got 1 bytes, want 3: it changed while it was read"},
+		"rewritten at the same size": {func() error {
+			if err := os.WriteFile(path, []byte("xyz"), 0o644); err != nil {
 				return err
 			}
-			return os.Rename(path+"2", path)
-		},
+			return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) // clocks of file systems are coarse
+		}, "it changed while it was read (3 bytes, then 3)"},
 	} {
 		if err := os.WriteFile(path, []byte("abc"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := file(context.Background(), path,
-			func() (os.FileInfo, error) { return os.Stat(path) },
-			func() (*os.File, error) {
-				if name != "another file" {
-					f, err := os.Open(path)
-					if err != nil {
-						return nil, err
-					}
-					// Stat of the open file comes next, so the change has to come in between.
-					return f, change()
-				}
-				if err := change(); err != nil {
-					return nil, err
-				}
-				return os.Open(path)
-			})
-		switch {
-		case name == "another file" && (err == nil || !strings.Contains(err.Error(), "another file took its place")):
-			t.Errorf("%s: got %v, want a refusal", name, err)
+		ctx := onErr{context.Background(), new(sync.Once), func() {
+			if err := c.change(); err != nil {
+				t.Error(err)
+			}
+		}}
+		if _, err := File(ctx, path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
 		}
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("abc"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := file(context.Background(), path, func() (os.FileInfo, error) { return os.Stat(path) }, func() (*os.File, error) { return os.Open(other) })
+	if err == nil || !strings.Contains(err.Error(), "another file took its place") {
+		t.Errorf("got %v, want a refusal", err)
 	}
 }
 
