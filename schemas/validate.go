@@ -2,11 +2,13 @@ package schemas
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,7 +29,7 @@ type InvalidError struct {
 	URI     string // of the schema
 	Pointer string // JSON pointer (RFC 6901) of the place; "/" is the document
 	Got     string // the value there, shortened
-	Want    string // what the schema says
+	Want    string // what the schema says of the place
 }
 
 func (e *InvalidError) Error() string {
@@ -84,17 +86,41 @@ func explain(uri string, tree any, e *jsonschema.ValidationError) error {
 	if at == "" {
 		at = "/"
 	}
-	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: e.Message}
+	want := e.Message
+	if means := description(e.AbsoluteKeywordLocation); means != "" {
+		want += " (" + means + ")"
+	}
+	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: want}
 }
 
-func deepest(causes []*jsonschema.ValidationError) *jsonschema.ValidationError {
-	best := causes[0]
-	for _, c := range causes[1:] {
-		if len(c.InstanceLocation) > len(best.InstanceLocation) {
-			best = c
-		}
+// description finds what a schema says about the place whose keyword failed.
+func description(keyword string) string {
+	uri, pointer, _ := strings.Cut(keyword, "#")
+	name, ok := fileName(uri)
+	body, err := files.ReadFile(name)
+	var tree any
+	if !ok || err != nil || json.Unmarshal(body, &tree) != nil {
+		return ""
 	}
-	return best
+	i := strings.LastIndexByte(pointer, '/')
+	if i < 0 {
+		return ""
+	}
+	at, _ := lookup(tree, pointer[:i]).(map[string]any)
+	text, _ := at["description"].(string)
+	return text
+}
+
+// deepest picks the cause that lies deepest in the document; the validator
+// gives causes in no order, so that ties are broken by name.
+func deepest(causes []*jsonschema.ValidationError) *jsonschema.ValidationError {
+	return slices.MinFunc(causes, func(a, b *jsonschema.ValidationError) int {
+		return cmp.Or(
+			strings.Count(b.InstanceLocation, "/")-strings.Count(a.InstanceLocation, "/"),
+			strings.Compare(a.InstanceLocation, b.InstanceLocation),
+			strings.Compare(a.KeywordLocation, b.KeywordLocation),
+		)
+	})
 }
 
 func lookup(tree any, pointer string) any {
@@ -115,10 +141,13 @@ func lookup(tree any, pointer string) any {
 }
 
 func excerpt(v any) string {
-	body, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		return fmt.Sprintf("%T", v)
 	}
+	body := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	const most = 100
 	if len(body) > most {
 		return strings.ToValidUTF8(string(body[:most]), "") + "…"

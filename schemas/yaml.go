@@ -113,7 +113,7 @@ func parse(doc []byte) (file *ast.File, err error) {
 }
 
 // shallow refuses nesting that would exhaust a recursive parser's stack, before
-// it runs: brackets and, at the start of a line, runs of indicators.
+// it runs: open brackets, and indicators in one line.
 func shallow(doc []byte) error {
 	const deep = 4 * attest.MaxDepth
 	open, run, line := 0, 0, 1

@@ -10,7 +10,7 @@ import (
 	godigest "github.com/opencontainers/go-digest"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
+	"github.com/sigstore/sigstore/pkg/cryptoutils/goodkey"
 	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/weighmaster/weighmaster/attest"
@@ -64,7 +64,7 @@ func newTrusted(f Functionary) (trusted, error) {
 }
 
 func (t *trusted) useKey() error {
-	if err := cryptoutils.ValidatePubKey(t.PublicKey); err != nil {
+	if err := goodkey.ValidatePubKey(t.PublicKey); err != nil {
 		return fmt.Errorf("public key: %w", err)
 	}
 	id, err := keys.Digest(t.PublicKey)
