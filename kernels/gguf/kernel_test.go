@@ -74,3 +74,21 @@ func TestInspectReportsRefusals(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkOpen measures header bytes of a file with a vocabulary of 128,000 tokens.
+func BenchmarkOpen(b *testing.B) {
+	tokens := make([]string, 128_000)
+	for i := range tokens {
+		tokens[i] = strings.Repeat("t", i%9)
+	}
+	var file bytes.Buffer
+	if err := Write(&file, []KV{{"tokenizer.ggml.tokens", Strings(tokens)}, {"tokenizer.ggml.scores", Float32s(make([]float32, len(tokens)))}}, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(file.Len()))
+	for b.Loop() {
+		if _, err := Open(bytes.NewReader(file.Bytes()), int64(file.Len())); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -42,10 +42,10 @@ func Kernel() kernels.Kernel {
 func InspectSnapshot(ctx context.Context, fsys fs.FS, config *Config) (kernels.Report, error) {
 	rep := Kernel().NewReport()
 	s, found, err := openSnapshot(fsys)
-	defer s.Close()
 	if err != nil {
-		return rep, err
+		return rep, errors.Join(err, s.Close())
 	}
+	defer s.Close()
 	if config == nil {
 		config, err = ReadConfig(fsys)
 		var bad *FormatError

@@ -130,3 +130,27 @@ func TestUnknownArchitectureIsCountedOnly(t *testing.T) {
 		t.Errorf("got %s, %v, %v, want counts and no comparison", r.Verdict, r.Metrics, err)
 	}
 }
+
+func BenchmarkInspectSnapshot(b *testing.B) {
+	fsys := sample()
+	for b.Loop() {
+		if _, err := InspectSnapshot(context.Background(), fsys, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOpen measures header bytes of a model of 10,000 tensors.
+func BenchmarkOpen(b *testing.B) {
+	var list []field
+	for i := range int64(10_000) {
+		list = append(list, tensorField("model.layers.0.mlp.experts."+strings.Repeat("x", int(i%7))+marshal(i)+".weight", "U8", []uint64{1}, i, i+1))
+	}
+	text := append(encodeHeader(list), make([]byte, 10_000)...)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := Open(strings.NewReader(string(text)), int64(len(text))); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
