@@ -18,7 +18,7 @@ type addedToken struct {
 // loadAdded reads the added tokens, in file order, and gives each its id as
 // the library does: the vocabulary's, else the next free one. The id in the
 // file has to be the same.
-func loadAdded(n node, ids map[string]uint32, next uint32) ([]addedToken, error) {
+func loadAdded(n node, ids map[string]uint32, next uint32, normalize normalizer) ([]addedToken, error) {
 	if n.absent() {
 		return nil, nil
 	}
@@ -58,6 +58,9 @@ func loadAdded(n node, ids map[string]uint32, next uint32) ([]addedToken, error)
 		case t.id != want:
 			return nil, member.errorf("got the id %d for %q, want %d, which the vocabulary and the order of the added tokens give", t.id, t.content, want)
 		}
+		if t.normalized && normalize != nil && normalize(t.content) != t.content {
+			return nil, member.errorf("got the token %q, which is sought in normalized text, where it is %q; versions of the library decode it differently, so it is not read here", t.content, normalize(t.content))
+		}
 		seen[t.content] = true
 		added = append(added, t)
 	}
@@ -70,21 +73,14 @@ type matcher struct {
 	lengths map[byte][]int // of the tokens that start with a byte, longest first
 }
 
-func newMatcher(added []addedToken, normalized bool, normalize normalizer) *matcher {
+func newMatcher(added []addedToken, normalized bool) *matcher {
 	m := &matcher{tokens: map[string]addedToken{}, lengths: map[byte][]int{}}
 	for _, t := range added {
 		if t.normalized != normalized {
 			continue
 		}
-		text := t.content
-		if normalized && normalize != nil {
-			text = normalize(text)
-		}
-		if _, twice := m.tokens[text]; text == "" || twice {
-			continue
-		}
-		m.tokens[text] = t
-		m.lengths[text[0]] = append(m.lengths[text[0]], len(text))
+		m.tokens[t.content] = t
+		m.lengths[t.content[0]] = append(m.lengths[t.content[0]], len(t.content))
 	}
 	for _, lengths := range m.lengths {
 		sort.Sort(sort.Reverse(sort.IntSlice(lengths)))

@@ -68,7 +68,7 @@ func (t *Tokenizer) load(f map[string]node) (err error) {
 	if t.model, t.tokens, err = loadModel(f["model"]); err != nil {
 		return err
 	}
-	added, err := loadAdded(f["added_tokens"], t.model.ids, uint32(len(t.tokens)))
+	added, err := loadAdded(f["added_tokens"], t.model.ids, uint32(len(t.tokens)), t.normalize)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (t *Tokenizer) load(f map[string]node) (err error) {
 		t.ids[a.content] = a.id
 		t.special[a.id] = a.special
 	}
-	t.literal, t.rewritten = newMatcher(added, false, nil), newMatcher(added, true, t.normalize)
+	t.literal, t.rewritten = newMatcher(added, false), newMatcher(added, true)
 	if t.around, err = loadTemplate(f["post_processor"], len(t.tokens)); err != nil {
 		return err
 	}
