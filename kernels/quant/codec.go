@@ -34,6 +34,15 @@ var codecs = map[gguf.Type]Codec{
 	gguf.F16:  {gguf.F16, 1, 2, quantizeF16, dequantizeF16},
 	gguf.BF16: {gguf.BF16, 1, 2, quantizeBF16, dequantizeBF16},
 	gguf.Q8_0: {gguf.Q8_0, 32, 34, quantizeQ8_0, dequantizeQ8_0},
+	gguf.Q4_0: {gguf.Q4_0, 32, 18, nil, dequantizeQ4_0},
+	gguf.Q4_1: {gguf.Q4_1, 32, 20, nil, dequantizeQ4_1},
+	gguf.Q5_0: {gguf.Q5_0, 32, 22, nil, dequantizeQ5_0},
+	gguf.Q5_1: {gguf.Q5_1, 32, 24, nil, dequantizeQ5_1},
+	gguf.Q2_K: {gguf.Q2_K, 256, 84, nil, dequantizeQ2_K},
+	gguf.Q3_K: {gguf.Q3_K, 256, 110, nil, dequantizeQ3_K},
+	gguf.Q4_K: {gguf.Q4_K, 256, 144, nil, dequantizeQ4_K},
+	gguf.Q5_K: {gguf.Q5_K, 256, 176, nil, dequantizeQ5_K},
+	gguf.Q6_K: {gguf.Q6_K, 256, 210, nil, dequantizeQ6_K},
 }
 
 // NoCodecError says that a tensor type has no codec here, or none in the wanted direction.

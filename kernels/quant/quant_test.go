@@ -194,10 +194,27 @@ func TestQ8_0EdgeBlocks(t *testing.T) {
 }
 
 func TestTypeWithoutCodecIsNamed(t *testing.T) {
-	_, err := For(gguf.Type(12)) // Q4_K
+	_, err := For(gguf.IQ4_XS)
 	var missing *NoCodecError
-	if !errors.As(err, &missing) || err.Error() != "no codec for type Q4_K" {
-		t.Errorf("got %v, want: no codec for type Q4_K", err)
+	if !errors.As(err, &missing) || err.Error() != "no codec for type IQ4_XS" {
+		t.Errorf("got %v, want: no codec for type IQ4_XS", err)
+	}
+}
+
+func TestTypesThatAreOnlyReadCannotBeWritten(t *testing.T) {
+	_, err := Writer(gguf.Q4_K)
+	var missing *NoCodecError
+	if !errors.As(err, &missing) || !missing.Writing {
+		t.Errorf("got %v, want: no codec that writes type Q4_K", err)
+	}
+}
+
+func TestGeometryAgreesWithTheFormat(t *testing.T) {
+	for typ, c := range codecs {
+		weights, bytes, known := typ.Block()
+		if !known || int(weights) != c.Weights || int(bytes) != c.Bytes || c.Type != typ {
+			t.Errorf("%s: got %d weights in %d bytes as %s, want %d in %d", typ, c.Weights, c.Bytes, c.Type, weights, bytes)
+		}
 	}
 }
 
