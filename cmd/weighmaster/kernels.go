@@ -1,0 +1,89 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/derive"
+	"github.com/weighmaster/weighmaster/kernels/digest"
+	"github.com/weighmaster/weighmaster/kernels/divergence"
+	"github.com/weighmaster/weighmaster/kernels/evaluate"
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/safetensors"
+	"github.com/weighmaster/weighmaster/kernels/token"
+	"github.com/weighmaster/weighmaster/stages"
+)
+
+// registry holds every kernel of this version.
+func registry() (*kernels.Registry, error) {
+	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(),
+		stages.AcquireKernel(), stages.ReloadKernel())
+}
+
+func (a *app) kernelsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "kernels", Short: "List the verification kernels, or run their self-checks", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	list := &cobra.Command{
+		Use: "list", Short: "List kernels with version, specification and the faults they claim to find", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			reg, err := registry()
+			if err != nil {
+				return err
+			}
+			type row struct {
+				Name, Version, Spec, Summary string
+				Limits, Faults               []string
+			}
+			var rows []row
+			for _, k := range reg.List() {
+				rows = append(rows, row{k.Name, k.Version, k.Spec, k.Summary, k.Limits, k.Faults})
+			}
+			return a.answer(rows, func() {
+				for _, k := range rows {
+					a.printf("%-12s %-7s %s\n             %s\n", k.Name, k.Version, k.Summary, k.Spec)
+					for _, f := range k.Faults {
+						a.printf("             finds: %s\n", f)
+					}
+				}
+			})
+		},
+	}
+	check := &cobra.Command{
+		Use: "check", Short: "Run every kernel on its built-in input with all its controls planted", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reg, err := registry()
+			if err != nil {
+				return err
+			}
+			var pass, fail int
+			var controls kernels.Controls
+			for _, k := range reg.List() {
+				rep, err := k.SelfCheck(cmd.Context())
+				if err == nil {
+					err = k.CheckFaults(rep.Controls)
+				}
+				controls.Planted += rep.Controls.Planted
+				controls.Red += rep.Controls.Red
+				controls.Missed += rep.Controls.Missed
+				if err != nil || rep.Verdict != kernels.Passed {
+					fail++
+					a.printf("FAIL %-12s %s %v\n", k.Name, rep.Verdict, err)
+					continue
+				}
+				pass++
+				if !a.quiet {
+					a.printf("ok   %-12s controls %d/%d red\n", k.Name, rep.Controls.Red, rep.Controls.Planted)
+				}
+			}
+			a.printf("%d kernels: %d pass, %d fail; %d controls: %d red as planted, %d missed\n", pass+fail, pass, fail, controls.Planted, controls.Red, controls.Missed)
+			if fail > 0 || controls.Missed > 0 {
+				return &exitError{code: exitFalse}
+			}
+			return nil
+		},
+	}
+	cmd.AddCommand(list, check)
+	return cmd
+}

@@ -1,0 +1,93 @@
+// Command weighmaster makes and checks evidence for model files. Run it without
+// arguments for its verbs; the package docs of the rooms beside cmd explain how
+// each thing works.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weighmaster/weighmaster/stages/isolation"
+)
+
+func main() { os.Exit(run()) }
+
+// run is main with an exit code, so that tests can call it as a command.
+func run() int {
+	if err := isolation.Enter(); err != nil {
+		fmt.Fprintf(os.Stderr, "weighmaster: %v\n", err)
+		return exitUndecided
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin}
+	root := a.root()
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		var silent *exitError
+		if !errors.As(err, &silent) || silent.err != nil {
+			fmt.Fprintf(a.err, "weighmaster: %v\n", err)
+		}
+	}
+	return exitCode(err)
+}
+
+// app is what the verbs share: where to read and write, and the flags of every verb.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	json     bool
+	quiet    bool
+	project  string
+	progress string
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "weighmaster",
+		Short:         "Evidence and provenance for model files",
+		Long:          "Weighmaster makes, keeps and checks evidence for model files: which publisher revision a file was made from, by what, how it was tested, and whether a policy allows it.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.json, "json", false, "answer in JSON on standard output")
+	flags.BoolVar(&a.quiet, "quiet", false, "print nothing but the answer's exit code and errors")
+	flags.StringVar(&a.project, "project", "", "the project folder (default: found from the current folder upwards)")
+	flags.StringVar(&a.progress, "progress", "plain", "progress on standard error: plain, json or off")
+	root.AddCommand(
+		a.initCommand(), a.keygenCommand(), a.runCommand(), a.execCommand(),
+		a.stageCommand("acquire", "Acquire the pinned publisher revision"),
+		a.stageCommand("evaluate", "Evaluate candidates against the baseline"),
+		a.stageCommand("accept", "Decide over candidates under the policy"),
+		a.stageCommand("deliver", "Deliver accepted bytes"),
+		a.stageCommand("reload", "Load delivered bytes in a process without network and ask them something"),
+		a.inspectCommand(), a.compareCommand(), a.withdrawCommand(), a.statusCommand(), a.lineageCommand(),
+		a.verifyCommand(), a.policyCommand(), a.kernelsCommand(), a.exportCommand(), a.logCommand(),
+		a.demoCommand(), a.versionCommand(), a.reloadChildCommand(),
+		a.later("import"), a.later("report"),
+	)
+	return root
+}
+
+// later is a verb that the design names and that is not built: it fails with its name.
+func (a *app) later(name string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: "Not built in this version", Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return usage("%s is not built in this version of weighmaster", name)
+		},
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
+)
+
+// answer prints a result: as JSON when asked, else as text by the given function.
+func (a *app) answer(v any, text func()) error {
+	switch {
+	case a.quiet:
+		return nil
+	case a.json:
+		enc := json.NewEncoder(a.out)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(v)
+	}
+	text()
+	return nil
+}
+
+func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.out, format, args...) }
+
+// mark is a verdict as a column.
+func mark(v schemas.Verdict) string {
+	switch v {
+	case schemas.Passed:
+		return "ok  "
+	case schemas.Failed:
+		return "FAIL"
+	}
+	return "??? "
+}
+
+// observer prints a line a stage on standard error, or events as JSON Lines.
+func (a *app) observer() func(stages.Event) {
+	switch {
+	case a.progress == "off" || (a.quiet && a.progress != "json"):
+		return nil
+	case a.progress == "json":
+		enc := json.NewEncoder(a.err)
+		return func(e stages.Event) {
+			_ = enc.Encode(map[string]any{"stage": e.Stage, "uses": e.Uses, "kind": e.Kind, "message": e.Message, "done": e.Done, "total": e.Total,
+				"seconds": e.Elapsed.Seconds(), "verdict": e.Verdict, "failure": e.Failure, "planted": e.Controls.Planted, "red": e.Controls.Red})
+		}
+	}
+	return func(e stages.Event) {
+		if line := stageLine(e); line != "" {
+			fmt.Fprintln(a.err, line)
+		}
+	}
+}
+
+// stageLine is one stage's line: name, time, verdict, controls. Empty for events that are not an end.
+func stageLine(e stages.Event) string {
+	controls := "no controls"
+	if e.Controls.Planted > 0 {
+		controls = fmt.Sprintf("controls %d/%d red", e.Controls.Red, e.Controls.Planted)
+	}
+	switch e.Kind {
+	case "resumed":
+		return fmt.Sprintf("%s %-18s %-9s complete already, by the ledger", mark(schemas.Passed), e.Stage, e.Uses)
+	case "finished":
+		line := fmt.Sprintf("%s %-18s %-9s %7.2fs  %-9s %s", mark(e.Verdict), e.Stage, e.Uses, e.Elapsed.Seconds(), e.Verdict, controls)
+		if e.Failure != "" {
+			line += "\n       " + strings.ReplaceAll(e.Failure, "\n", "\n       ")
+		}
+		return line
+	}
+	return ""
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	godigest "github.com/opencontainers/go-digest"
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/attest/keys"
+	"github.com/weighmaster/weighmaster/attest/sigstore"
+	"github.com/weighmaster/weighmaster/ledger"
+	"github.com/weighmaster/weighmaster/ledger/checkpoints"
+	"github.com/weighmaster/weighmaster/ledger/objects"
+	"github.com/weighmaster/weighmaster/ledger/sqlite"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+// Names in a project folder.
+const (
+	pipelineFile = "pipeline.yaml"
+	policyFile   = "policy.yaml"
+	trustFile    = "trust.yaml"
+	keysDir      = "keys"
+	ledgerFile   = "ledger.db"
+	checkDir     = "checkpoints"
+	evidenceDir  = "evidence"
+	workDir      = "work"
+	deliveredDir = "delivered"
+	logKeyName   = "log"
+)
+
+// project is an open project folder.
+type project struct {
+	dir      string // absolute
+	trust    schemas.Trust
+	verifier attest.Verifier
+	log      *ledger.Log
+	logKey   note.Verifier
+	store    *sqlite.Store
+	objects  *objects.Store
+	claims   map[godigest.Digest]attest.Claim // verified before, by bundle
+}
+
+// findProject returns --project, or the first folder from here upwards that holds a pipeline.yaml and a ledger.
+func (a *app) findProject() (string, error) {
+	if a.project != "" {
+		return filepath.Abs(a.project)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if exists(filepath.Join(dir, pipelineFile)) && exists(filepath.Join(dir, ledgerFile)) {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", usage("no project here or above (a folder with %s and %s); make one with weighmaster init, or name it with --project", pipelineFile, ledgerFile)
+		}
+		dir = parent
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// open opens the project's trust, ledger and evidence store. With signing the
+// ledger's key is loaded too, which may ask for a password.
+func (a *app) open(ctx context.Context, signing bool) (*project, error) {
+	dir, err := a.findProject()
+	if err != nil {
+		return nil, err
+	}
+	p := &project{dir: dir, claims: map[godigest.Digest]attest.Claim{}}
+	if p.trust, err = readTrust(filepath.Join(dir, trustFile)); err != nil {
+		return nil, err
+	}
+	if p.verifier, err = claimVerifier(p.trust); err != nil {
+		return nil, err
+	}
+	if p.logKey, err = note.NewVerifier(strings.TrimSpace(p.trust.Log.Key)); err != nil {
+		return nil, usage("%s: log.key: %v", trustFile, err)
+	}
+	opt := ledger.Options{Origin: p.trust.Log.Origin, Verifier: p.logKey, Index: indexBundle, Now: time.Now}
+	if signing {
+		if opt.Signer, err = a.logSigner(dir); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Checkpoints, err = checkpoints.Open(filepath.Join(dir, checkDir)); err != nil {
+		return nil, err
+	}
+	if p.objects, err = objects.Open(filepath.Join(dir, evidenceDir)); err != nil {
+		return nil, err
+	}
+	if p.store, err = sqlite.Open(ctx, filepath.Join(dir, ledgerFile)); err != nil {
+		return nil, err
+	}
+	if p.log, err = ledger.Open(ctx, p.store, opt); err != nil {
+		return nil, errors.Join(err, p.store.Close())
+	}
+	return p, nil
+}
+
+func (p *project) close() error { return p.store.Close() }
+
+// indexBundle reads what a bundle is about; the ledger asks it, never a caller.
+func indexBundle(bundle []byte) (ledger.Index, error) {
+	pae, predicateType, subjects, dependencies, err := attest.UnverifiedIndex(bundle)
+	if err != nil {
+		return ledger.Index{}, err
+	}
+	return ledger.Index{PAE: pae, PredicateType: predicateType, Subjects: refs(subjects), Dependencies: refs(dependencies)}, nil
+}
+
+func refs(list []attest.NamedDigest) []ledger.Ref {
+	out := make([]ledger.Ref, len(list))
+	for i, n := range list {
+		out[i] = ledger.Ref{Name: n.Name, Digest: n.Digest}
+	}
+	return out
+}
+
+func readTrust(path string) (schemas.Trust, error) {
+	var t schemas.Trust
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return t, usage("trust file: %v; there is no default trust", err)
+	}
+	if err := schemas.DecodeYAML(path, body, schemas.TrustURI, &t); err != nil {
+		return t, usage("%v", err)
+	}
+	return t, nil
+}
+
+// claimVerifier believes exactly the functionaries of a trust file.
+func claimVerifier(t schemas.Trust) (attest.Verifier, error) {
+	var list []sigstore.Functionary
+	for _, f := range t.Functionaries {
+		fn := sigstore.Functionary{Name: f.Name, Issuer: f.Issuer, Subject: f.Subject}
+		if f.Key != "" {
+			key, err := keys.LoadPublic([]byte(f.Key))
+			if err != nil {
+				return nil, usage("%s: functionary %s: %v", trustFile, f.Name, err)
+			}
+			fn.PublicKey = key
+		}
+		if f.NotBefore != nil {
+			fn.NotBefore = *f.NotBefore
+		}
+		if f.NotAfter != nil {
+			fn.NotAfter = *f.NotAfter
+		}
+		list = append(list, fn)
+	}
+	v, err := sigstore.NewVerifier(list, sigstore.Options{})
+	if err != nil {
+		return nil, usage("%s: %v", trustFile, err)
+	}
+	return v, nil
+}
+
+// allClaims verifies every entry of the log, in log order, at the moment the
+// log took it in. An entry that is no claim is an error: a project's own log
+// holds nothing that its trust file does not name.
+func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
+	var list []attest.Claim
+	for entry, err := range p.log.Entries(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		claim, known := p.claims[entry.Leaf.Bundle]
+		if !known {
+			at, err := time.Parse(time.RFC3339, entry.Leaf.Appended)
+			if err != nil {
+				return nil, fmt.Errorf("ledger entry %d: %w", entry.Index, err)
+			}
+			if claim, err = p.verifier.Verify(ctx, entry.Bundle, at); err != nil {
+				return nil, &exitError{exitFalse, fmt.Errorf("ledger entry %d: %w; name its signer in %s or withdraw what rests on it", entry.Index, err, trustFile)}
+			}
+			p.claims[entry.Leaf.Bundle] = claim
+		}
+		list = append(list, claim)
+	}
+	return list, nil
+}
+
+func (p *project) readPolicy() (schemas.Policy, []byte, error) {
+	var doc schemas.Policy
+	body, err := readDocument(p.dir, policyFile, schemas.PolicyURI, &doc)
+	return doc, body, err
+}
+
+func (p *project) readPipeline() (schemas.Pipeline, []byte, error) {
+	var doc schemas.Pipeline
+	body, err := readDocument(p.dir, pipelineFile, schemas.PipelineURI, &doc)
+	return doc, body, err
+}
+
+func readDocument(dir, name, uri string, v any) ([]byte, error) {
+	path := filepath.Join(dir, name)
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	if err := schemas.DecodeYAML(path, body, uri, v); err != nil {
+		return nil, usage("%v", err)
+	}
+	return body, nil
+}
+
+// signers loads every functionary's private key that lies in keys/.
+func (a *app) signers(dir string) (map[string]attest.Signer, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, keysDir, "*.pem"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]attest.Signer{}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".pem")
+		if name == logKeyName {
+			continue
+		}
+		key, err := a.loadKey(path)
+		if err != nil {
+			return nil, err
+		}
+		if out[name], err = sigstore.NewSigner(key); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, usage("%s holds no private keys; make one with weighmaster keygen", filepath.Join(dir, keysDir))
+	}
+	return out, nil
+}
+
+func (a *app) loadKey(path string) (crypto.Signer, error) {
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	key, err := keys.Load(body, a.password(path))
+	if err != nil {
+		return nil, usage("%s: %v", path, err)
+	}
+	return key, nil
+}
+
+func (a *app) logSigner(dir string) (note.Signer, error) {
+	path := filepath.Join(dir, keysDir, logKeyName+".pem")
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage("%v", err)
+	}
+	secret, err := keys.LoadLogKey(body, a.password(path))
+	if err != nil {
+		return nil, usage("%s: %v", path, err)
+	}
+	return note.NewSigner(secret)
+}
+
+// evidenceStore adapts the ledger's object store to what stages are handed.
+type evidenceStore struct{ s *objects.Store }
+
+func (e evidenceStore) Put(ctx context.Context, mediaType string, public bool, r io.Reader) (godigest.Digest, int64, error) {
+	o, err := e.s.Put(ctx, mediaType, public, r)
+	return o.Digest, o.Size, err
+}
+
+func (e evidenceStore) Get(ctx context.Context, d godigest.Digest) ([]byte, error) {
+	body, _, err := e.s.Get(ctx, d)
+	return body, err
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weighmaster/weighmaster/policy"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+// stageStatus is the newest recorded run of a stage.
+type stageStatus struct {
+	Stage   string          `json:"stage"`
+	Uses    string          `json:"uses"`
+	Verdict schemas.Verdict `json:"verdict,omitempty"` // empty: never run
+	Failure string          `json:"failure,omitempty"`
+	Runs    int             `json:"runs"`
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show each stage's newest recorded run and what lies about unfinished", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := a.open(cmd.Context(), false)
+			if err != nil {
+				return err
+			}
+			defer p.close()
+			pipeline, _, err := p.readPipeline()
+			if err != nil {
+				return err
+			}
+			claims, err := p.allClaims(cmd.Context())
+			if err != nil {
+				return err
+			}
+			runs, _ := policy.Runs(claims)
+			var list []stageStatus
+			for _, decl := range pipeline.Stages {
+				s := stageStatus{Stage: decl.Name, Uses: decl.Uses}
+				for _, run := range runs {
+					if run.External.Stage != decl.Name || run.Uses != decl.Uses {
+						continue
+					}
+					s.Runs++
+					s.Verdict, s.Failure = p.outcome(cmd.Context(), run)
+				}
+				list = append(list, s)
+			}
+			partials, err := filepath.Glob(filepath.Join(p.dir, workDir, "*", "*.partial"))
+			if err != nil {
+				return err
+			}
+			return a.answer(map[string]any{"stages": list, "partials": partials}, func() {
+				for _, s := range list {
+					if s.Runs == 0 {
+						a.printf("---  %-18s %-9s not run\n", s.Stage, s.Uses)
+						continue
+					}
+					a.printf("%s %-18s %-9s %s %s\n", mark(s.Verdict), s.Stage, s.Uses, s.Verdict, s.Failure)
+				}
+				if len(partials) > 0 {
+					a.printf("unfinished: %s\n", strings.Join(partials, ", "))
+				}
+			})
+		},
+	}
+}
