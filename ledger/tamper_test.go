@@ -58,10 +58,10 @@ func forger(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// refused opens and fully verifies a log and wants both to have an opinion:
-// it returns Open's error, nil if it found nothing in its few reads, and the
-// verification.
-func refused(t *testing.T, folder string) (error, ledger.Verification) {
+// refused opens a log and, apart from that, verifies all of it:
+// it returns the verification and Open's error, nil if its few reads found
+// nothing.
+func refused(t *testing.T, folder string) (ledger.Verification, error) {
 	t.Helper()
 	s := reopen(t, folder)
 	opt := s.options(t)
@@ -71,7 +71,7 @@ func refused(t *testing.T, folder string) (error, ledger.Verification) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return openErr, v
+	return v, openErr
 }
 
 func hasFinding(v ledger.Verification, check, where, got string) bool {
@@ -165,11 +165,11 @@ func TestEveryColumnEdited(t *testing.T) {
 			s := onDisk(t)
 			chain(t, s.create(t), 12)
 			s.store.Close()
-			if _, v := refused(t, filepath.Dir(s.db)); !v.OK() {
+			if v, _ := refused(t, filepath.Dir(s.db)); !v.OK() {
 				t.Fatalf("before the attack: %v", v.Findings)
 			}
 			forger(t, s.db, c.sql...)
-			openErr, v := refused(t, filepath.Dir(s.db))
+			v, openErr := refused(t, filepath.Dir(s.db))
 			if v.OK() || !hasFinding(v, c.check, c.where, c.got) {
 				t.Errorf("verify: want the finding %q at %q with %q, got:\n%v", c.check, c.where, c.got, v.Findings)
 			}
@@ -250,7 +250,7 @@ func TestOlderDatabasePutBack(t *testing.T) {
 	}
 	again.store.Close()
 	copyFile(t, s.db+".old", s.db)
-	openErr, v := refused(t, filepath.Dir(s.db))
+	v, openErr := refused(t, filepath.Dir(s.db))
 	c := wantContradiction(t, openErr, "signed 9 entries and the store has only 5")
 	if c.Size != 5 || c.At != 5 {
 		t.Errorf("contradiction at %d of %d, want 5 of 5", c.At, c.Size)
@@ -269,7 +269,7 @@ func TestAnotherLogPutInPlace(t *testing.T) {
 	other.store.Close()
 
 	copyFile(t, other.db, s.db)
-	openErr, v := refused(t, filepath.Dir(s.db))
+	v, openErr := refused(t, filepath.Dir(s.db))
 	wantContradiction(t, openErr, "for the first 5 entries and the stored ones have another")
 	wantContradiction(t, v.Contradiction, "the stored ones have another")
 	if !hasFinding(v, ledger.CheckRoot, "size 1", "") {
@@ -391,7 +391,7 @@ func TestCheckpointFilesAltered(t *testing.T) {
 			chain(t, s.create(t), 6)
 			s.store.Close()
 			c.attack(t, s.dir)
-			openErr, v := refused(t, filepath.Dir(s.db))
+			v, openErr := refused(t, filepath.Dir(s.db))
 			if c.open == "" && openErr != nil || c.open != "" && (openErr == nil || !strings.Contains(openErr.Error(), c.open)) {
 				t.Errorf("open: %v, want %q", openErr, c.open)
 			}
