@@ -73,9 +73,7 @@ func (b Builder) provenance(ctx context.Context, rec record, objects Objects) (*
 func (b Builder) byproducts(ctx context.Context, rec record, objects Objects) ([]*attest.ResourceDescriptor, error) {
 	var list []*attest.ResourceDescriptor
 	for _, rep := range rec.outcome.Reports {
-		if len(rep.Inputs) == 0 {
-			rep.Inputs = reportInputs(rec.inputs)
-		}
+		rep.Inputs = append(reportInputs(rec.inputs), rep.Inputs...)
 		summary := map[string]any{
 			"kernel": rep.Kernel, "version": rep.Version, "verdict": string(rep.Verdict), "findings": len(rep.Findings) + rep.FindingsOmitted,
 			"controlsPlanted": rep.Controls.Planted, "controlsRed": rep.Controls.Red, "controlsMissed": rep.Controls.Missed,
@@ -103,6 +101,7 @@ func (b Builder) byproducts(ctx context.Context, rec record, objects Objects) ([
 	return list, nil
 }
 
+// reportInputs are the run's input artifacts by role: a kernel may name parts of them besides.
 func reportInputs(inputs map[string]Artifact) []kernels.Input {
 	list := []kernels.Input{}
 	for _, role := range sortedKeys(inputs) {
