@@ -49,7 +49,7 @@ func compareKVs(src *side, product []gguf.KV, snapshot bool) []kernels.Finding {
 		}
 	}
 	if src.tokenErr != nil {
-		findings = append(findings, kernels.Finding{Check: "tokenizer", Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "nothing is known about the product's tokens"})
+		findings = append(findings, kernels.Finding{Check: "tokenizer", Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "types, scores, merges and pre-tokenizer of the product are not derived"})
 	}
 	for _, kv := range product {
 		if expected[kv.Key] || claims(kv.Key, snapshot) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {
@@ -60,7 +60,7 @@ func compareKVs(src *side, product []gguf.KV, snapshot bool) []kernels.Finding {
 		}
 		find(kv.Key, short(kv.Value), "no such key", "the source does not give it")
 	}
-	return findings
+	return append(findings, compareTokens(src, product)...)
 }
 
 // claims tells the keys that are not derived from this source: what a quantizer
@@ -76,6 +76,7 @@ func claims(key string, snapshot bool) bool {
 	return snapshot && strings.HasPrefix(key, "general.") && key != "general.architecture"
 }
 
+// undecidedOnly tells that every finding is about keys that could not be derived.
 func undecidedOnly(findings []kernels.Finding) bool {
 	for _, f := range findings {
 		if f.Check != "tokenizer" {

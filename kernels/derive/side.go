@@ -24,9 +24,10 @@ type side struct {
 	kvs      []gguf.KV
 	tensors  []tensor // in file order
 	byName   map[string]*tensor
-	model    *convert.Model // nil for a GGUF
-	file     *gguf.File     // nil for a snapshot
-	tokenErr error          // why the tokenizer's keys could not be derived
+	model    *convert.Model   // nil for a GGUF
+	file     *gguf.File       // nil for a snapshot
+	texts    map[int64]string // of tokenizer.json by id, nil when there is none
+	tokenErr error            // why the tokenizer's keys could not be derived
 }
 
 var errBigEndian = errors.New("got a big-endian GGUF, want a little-endian one: its data is not compared here")
@@ -44,6 +45,9 @@ func open(in Input) (*side, error) {
 	}
 	s := &side{model: model, byName: map[string]*tensor{}}
 	s.kvs, s.tokenErr = model.KVs(convert.Options{})
+	if s.texts, err = model.TokenizerJSON(); err != nil {
+		return nil, errors.Join(err, model.Close())
+	}
 	for _, t := range model.Tensors {
 		s.tensors = append(s.tensors, tensor{
 			name: t.Name, origin: t.Source, dims: t.Dims, typ: t.Rows.Codec.Type, rows: t.Rows, heads: model.Config.HeadsOf(t.Transform),

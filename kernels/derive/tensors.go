@@ -185,9 +185,8 @@ func (inv *inventory) count(s state) int {
 	return n
 }
 
-func (inv *inventory) onlyUndecided() bool {
-	return inv.count(undecided) > 0 && inv.count(undecided) == len(inv.findings)
-}
+// onlyUndecided tells that every finding is about a tensor that was not recomputed.
+func (inv *inventory) onlyUndecided() bool { return inv.count(undecided) == len(inv.findings) }
 
 func (inv *inventory) measure(report *kernels.Report, src *side) {
 	total := 0
