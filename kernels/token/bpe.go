@@ -31,7 +31,8 @@ type candidate struct {
 	at       int
 }
 
-func (c candidate) before(d candidate) bool {
+// sooner orders candidates: the lower rank first, then the one further left.
+func sooner(c, d candidate) bool {
 	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
 }
 
@@ -45,7 +46,7 @@ func (m *bpe) encode(dst []uint32, s string) []uint32 {
 		}
 	}
 	chain := m.symbols(s)
-	var q queue[candidate]
+	q := queue[candidate]{before: sooner}
 	try := func(left int) {
 		if left < 0 || chain[left].next < 0 {
 			return
@@ -57,8 +58,7 @@ func (m *bpe) encode(dst []uint32, s string) []uint32 {
 	for i := range chain {
 		try(i)
 	}
-	for len(q) > 0 {
-		top := q.pop()
+	for top, ok := q.pop(); ok; top, ok = q.pop() {
 		left := &chain[top.at]
 		if left.size == 0 || left.next < 0 {
 			continue

@@ -3,6 +3,7 @@ package token
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // samples show what tokenizers are known to differ on.
@@ -27,7 +28,8 @@ var samples = []string{
 
 // Corpus makes the texts for a comparison: samples of languages, code, numbers,
 // characters without a token and whitespace, each also with spaces and line
-// breaks around it, and the special tokens of e written out. It has at least
+// breaks around it, the special tokens of e written out, and pairs of its tokens
+// that share characters, which show the order of merges. It has at least
 // [MinCorpus] texts, and the same ones for the same tokenizer.
 func Corpus(e Encoder) []string {
 	texts := []string{""}
@@ -43,8 +45,59 @@ func Corpus(e Encoder) []string {
 		s, _ := e.Token(id)
 		texts = append(texts, s, s+"a", " "+s+" b", "中"+s+s, "\n"+s+" a b\n", strings.TrimSuffix(s, ">"))
 	}
+	texts = append(texts, overlaps(e)...)
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
 
-const maxSpecial = 64 // special tokens that the corpus writes out; some vocabularies reserve hundreds
+// What the corpus takes from a vocabulary at most: special tokens (some
+// vocabularies reserve hundreds), tokens, and partners for each end of a token.
+const (
+	maxSpecial  = 64
+	maxWords    = 512
+	maxPartners = 3
+)
+
+// overlaps writes tokens over one another: "ab" and "bc" give "abc", whose ids
+// depend on which of the two is merged first.
+func overlaps(e Encoder) []string {
+	words := words(e)
+	starts := map[rune][]string{}
+	for _, w := range words {
+		r, _ := utf8.DecodeRuneInString(w)
+		starts[r] = append(starts[r], w)
+	}
+	step := max(1, len(words)/maxWords)
+	var texts []string
+	for i := 0; i < len(words); i += step {
+		w := words[i]
+		texts = append(texts, w)
+		for at, r := range w {
+			partners := 0
+			for _, next := range starts[r] {
+				if at == 0 || partners == maxPartners {
+					break
+				}
+				if rest, ok := strings.CutPrefix(next, w[at:]); ok && rest != "" {
+					texts = append(texts, w+rest)
+					partners++
+				}
+			}
+		}
+	}
+	return texts
+}
+
+// words are the tokens of two characters and more, as text.
+func words(e Encoder) []string {
+	var out []string
+	for id := range uint32(e.Size()) {
+		text, _ := e.Token(id)
+		_, isByte := byteOf(text)
+		if e.IsSpecial(id) || isByte || utf8.RuneCountInString(text) < 2 || !utf8.ValidString(text) {
+			continue
+		}
+		out = append(out, strings.ReplaceAll(text, spaceMark, " "))
+	}
+	return out
+}

@@ -75,6 +75,7 @@ func TestLoadRefuses(t *testing.T) {
 			`{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true}`, `"first" beside a normalizer`},
 		{"a scheme that is none", `{"type": "Split", "pattern": {"Regex": "[0-9]"}, "behavior": "Isolated", "invert": false}`,
 			`{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "last", "split": true}`, `$.pre_tokenizer.prepend_scheme: got "last"`},
+		{"too many members", `"pair": []`, `"pair": [` + strings.Repeat("0,", 1<<21) + "0]", "$.post_processor.pair: got more than 2097152 members"},
 		{"nested too deep", `"pair": []`, `"pair": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40), "nested deeper"},
 	} {
 		changed := strings.Replace(small, x.old, x.new, 1)

@@ -1,24 +1,31 @@
 package token
 
 // queue is a binary heap that gives the item that is before all others.
-type queue[T interface{ before(T) bool }] []T
+type queue[T any] struct {
+	items  []T
+	before func(a, b T) bool
+}
 
 func (q *queue[T]) push(x T) {
-	s := append(*q, x)
+	q.items = append(q.items, x)
+	s := q.items
 	for i := len(s) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !s[i].before(s[parent]) {
-			break
+		if !q.before(s[i], s[parent]) {
+			return
 		}
 		s[i], s[parent] = s[parent], s[i]
 		i = parent
 	}
-	*q = s
 }
 
-func (q *queue[T]) pop() T {
-	s := *q
-	top, last := s[0], len(s)-1
+// pop takes the first item; ok is false when there is none.
+func (q *queue[T]) pop() (first T, ok bool) {
+	s := q.items
+	if len(s) == 0 {
+		return first, false
+	}
+	first, last := s[0], len(s)-1
 	s[0] = s[last]
 	s = s[:last]
 	for i := 0; ; {
@@ -26,15 +33,15 @@ func (q *queue[T]) pop() T {
 		if child >= last {
 			break
 		}
-		if child+1 < last && s[child+1].before(s[child]) {
+		if child+1 < last && q.before(s[child+1], s[child]) {
 			child++
 		}
-		if !s[child].before(s[i]) {
+		if !q.before(s[child], s[i]) {
 			break
 		}
 		s[i], s[child] = s[child], s[i]
 		i = child
 	}
-	*q = s
-	return top
+	q.items = s
+	return first, true
 }
