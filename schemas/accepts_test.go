@@ -10,6 +10,7 @@ import (
 
 	godigest "github.com/opencontainers/go-digest"
 
+	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -58,6 +59,7 @@ func documents() []document {
 			Schema: schemas.TrustURI, Log: log, Witnesses: []schemas.LogKey{log}, TrustedRoot: "root.json",
 			Functionaries: []schemas.Functionary{{Name: "producer", Key: pemKey, NotBefore: &moment, NotAfter: &moment}, {Name: "ci", Issuer: "i", Subject: "s"}},
 		}},
+		{schemas.ManifestURI, &digest.Manifest{Schema: digest.ManifestSchema, Files: []digest.Entry{{Name: "a/b.json", Size: 1, SHA256: sum, GitBlob: commit}}}},
 		{schemas.WithdrawalURI, &schemas.Withdrawal{Claim: sum, Reason: "why", Successor: sum}},
 		{schemas.CompletionURI, &schemas.Completion{
 			Pipeline: sum, Policy: sum, Finished: []godigest.Digest{sum}, Delivered: []schemas.DeliveredFile{{Name: "n", Digest: sum, Size: 1}}, Checkpoint: "c", Compute: "none rented",

@@ -30,8 +30,6 @@ func baseDocument(t *testing.T, uri string) map[string]any {
 	t.Helper()
 	var body []byte
 	switch uri {
-	case schemas.ManifestURI:
-		body = []byte(`{"schema":"` + uri + `","files":[{"name":"a/b.json","size":0,"sha256":"` + string(sum) + `","gitBlob":"` + commit + `"}]}`)
 	case schemas.FixturesURI:
 		body = []byte(`{"schema":"` + uri + `","fixtures":[{"id":"a-1","kind":"reading","language":"en","messages":[{"role":"user","content":"x"}],"thinking":false,` +
 			`"tools":[{"type":"function"}],"prompt":"p","prompt_ids":[1],"prompt_tokens":1,"max_new_tokens":2,"expect":{"match":"exact","text":"y"},"expect_ids":[2],"min_margin_bf16":0.5}]}`)
