@@ -53,10 +53,11 @@ func exitCode(err error) int {
 	var exit *exitError
 	var stage *stages.StageError
 	var lied *ledger.Contradiction
+	var edited *ledger.EntryError
 	switch {
 	case err == nil:
 		return exitHolds
-	case errors.As(err, &lied):
+	case errors.As(err, &lied), errors.As(err, &edited):
 		return exitContradicts
 	case errors.As(err, &exit):
 		return exit.code

@@ -135,7 +135,7 @@ func (a *app) logVerifyCommand() *cobra.Command {
 				}); err != nil {
 					return err
 				}
-				return &exitError{code: exitFalse}
+				return &exitError{code: exitContradicts}
 			}
 			claims, err := p.allClaims(cmd.Context())
 			if err != nil {
