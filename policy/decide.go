@@ -77,6 +77,11 @@ func Decide(p schemas.Policy, ev Evidence, q Question) (Decision, error) {
 	if !ok {
 		return Decision{}, fmt.Errorf("class %q: the policy %q has none of that name; it has %v", q.Class, p.Name, sortedKeys(p.Classes))
 	}
+	for what, d := range map[string]godigest.Digest{"artifact": q.Artifact, "policy": q.Policy} {
+		if d.Validate() != nil || d.Algorithm() != godigest.SHA256 {
+			return Decision{}, fmt.Errorf("decision %q: the %s's digest: got %q, want sha256", q.Decision, what, d)
+		}
+	}
 	in := newInquiry(p, class, rule, ev, q)
 	d := Decision{Decision: q.Decision, Class: q.Class, Artifact: q.Artifact, Policy: q.Policy, Verdict: schemas.Passed, Reasons: slices.Clone(in.notes)}
 	for _, name := range rule.Requires {

@@ -143,24 +143,38 @@ func (in *inquiry) ranOn(uses string, more func(*Run, schemas.Result) []Reason) 
 	return append([]Reason{sig, passed(uses, "passed", "passed", newest.PAE())}, more(newest, res)...)
 }
 
-// ruleCompleted wants a completion over the artifact by those who may sign stage type complete.
+// ruleCompleted wants the newest completion over the artifact, by those who may
+// sign stage type complete, to have been stated under this very policy.
 func ruleCompleted(in *inquiry) []Reason {
+	const what = "completion"
+	rule := in.policy.Signers["complete"]
+	want := fmt.Sprintf("the run is said to be finished under policy %s, by %s", in.q.Policy, strings.Join(rule.Functionaries, ", "))
 	var claims []attest.Claim
+	var last *Reason
 	for _, c := range in.claims {
-		if c.PredicateType() != attest.CompletionType || !subjectHas(c, in.q.Artifact) {
+		if c.PredicateType() != attest.CompletionType || !subjectHas(c, in.q.Artifact) || !slices.Contains(rule.Functionaries, c.Functionary()) {
 			continue
 		}
+		last = nil
 		var done schemas.Completion
-		if err := json.Unmarshal(c.Predicate(), &done); err != nil || done.Policy != in.q.Policy {
-			return []Reason{failed("completion", fmt.Sprintf("policy %s %v", done.Policy, err), in.q.Policy.String(), c.PAE())}
+		if err := json.Unmarshal(c.Predicate(), &done); err != nil {
+			last = &Reason{What: what, Verdict: schemas.Undecided, Got: err.Error(), Want: want, Claim: c.PAE()}
+		} else if done.Policy != in.q.Policy {
+			other := failed(what, "finished under policy "+done.Policy.String(), want, c.PAE())
+			last = &other
+		}
+		if last != nil {
+			claims = nil
+			continue
 		}
 		claims = append(claims, c)
 	}
-	if len(claims) == 0 {
-		return []Reason{undecided("completion", "no claim", "the run is said to be finished")}
+	switch {
+	case last != nil:
+		return []Reason{*last}
+	case len(claims) == 0:
+		return []Reason{undecided(what, "no claim", want)}
 	}
 	in.usedVSA = append(in.usedVSA, claims...)
-	r := in.signed("complete", claims)
-	r.What = "completion"
-	return []Reason{r}
+	return []Reason{countSigners(what, rule, claims)}
 }

@@ -43,6 +43,7 @@ func newInquiry(p schemas.Policy, class schemas.Class, decision schemas.Decision
 	in.dropWithdrawn()
 	in.runs, _ = Runs(in.claims)
 	in.trace()
+	in.checkSides()
 	in.findChecks()
 	for name, uses := range map[string]string{"delivered": "deliver", "reloaded": "reload"} {
 		if run := in.newest(uses); run != nil && slices.Contains(decision.Requires, name) {
@@ -103,10 +104,11 @@ func (in *inquiry) maker(d godigest.Digest, uses string) (*Run, Reason) {
 		}
 	}
 	what := fmt.Sprintf("%s was made by stage type %s", d, uses)
+	others = makersBut(others, uses)
 	switch {
 	case best != nil:
 		return best, Reason{}
-	case len(in.makersBut(others, uses)) > 0:
+	case len(others) > 0:
 		return nil, failed(what, "made by "+strings.Join(others, ", "), uses, "")
 	}
 	return nil, undecided(what, "no claim by a trusted functionary says who made it", "a claim of stage type "+uses)
@@ -114,8 +116,8 @@ func (in *inquiry) maker(d godigest.Digest, uses string) (*Run, Reason) {
 
 // makersBut leaves out stages that pass bytes on without making them: a
 // delivered file is the same file.
-func (in *inquiry) makersBut(names []string, uses string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.HasSuffix(n, "(deliver)") && uses != "deliver" })
+func makersBut(names []string, uses string) []string {
+	return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, "(deliver)") && uses != "deliver" })
 }
 
 // inputsOf checks each input of a run on the path and returns the one that the previous stage type made.
@@ -154,6 +156,18 @@ func (in *inquiry) sideMaker(d godigest.Digest) *Run {
 		}
 	}
 	return nil
+}
+
+// checkSides wants what a side run took to have been made on the path: an
+// importance matrix of another model is not this model's.
+func (in *inquiry) checkSides() {
+	for _, run := range in.side {
+		for _, input := range run.Inputs {
+			if !slices.ContainsFunc(in.path, func(p *Run) bool { return p != nil && p.makes(input.Digest) }) {
+				in.pathFaults = append(in.pathFaults, failed(fmt.Sprintf("input %s of %s", input.Name, run.name()), input.Digest.String()+", which nothing on the path made", "an output of the path", run.PAE()))
+			}
+		}
+	}
 }
 
 // source is the digest of what acquire made and the path started from.

@@ -20,6 +20,10 @@ const (
 	Redistribute = "redistribute"
 )
 
+// acceptNeeds are the rules without which an acceptance would mean nothing: what
+// a class demands must be asked for.
+var acceptNeeds = []string{"source", "chain", "signers", "results", "checks", "controls", "gates", "coverage", "tensor-types"}
+
 // ruleFunc looks at one requirement and gives at least one reason.
 type ruleFunc func(*inquiry) []Reason
 
@@ -110,6 +114,11 @@ func checkClass(p schemas.Policy, name string, c schemas.Class) error {
 			brought[k] = true
 		}
 	}
+	for kernel, what := range map[string]string{"evaluate": "coverage", "derive": "tensorTypes"} {
+		if !bringsOf(c, kernel) {
+			return fmt.Errorf("%s.%s: no required check of the artifact brings a report of kernel %q, so it could never hold", where, what, kernel)
+		}
+	}
 	for _, uses := range signedTypes(c) {
 		if _, ok := p.Signers[uses]; !ok {
 			return fmt.Errorf("%s: signers.%s is missing: nobody is named who may sign stage type %s", where, uses, uses)
@@ -135,6 +144,13 @@ func checkClass(p schemas.Policy, name string, c schemas.Class) error {
 	return nil
 }
 
+// bringsOf tells whether a class requires a kernel's report over the artifact.
+func bringsOf(c schemas.Class, kernel string) bool {
+	return slices.ContainsFunc(c.Checked, func(r schemas.CheckRule) bool {
+		return r.Of == "artifact" && slices.Contains(r.Kernels, kernel)
+	})
+}
+
 func checkDecision(name string, d schemas.DecisionRule) error {
 	where := "decisions." + name
 	if name != Accept && name != Deliver && name != Redistribute {
@@ -150,6 +166,16 @@ func checkDecision(name string, d schemas.DecisionRule) error {
 		if _, ok := rules[r]; !ok {
 			return fmt.Errorf("%s.requires: unknown rule %q; known are %s", where, r, strings.Join(Rules(), ", "))
 		}
+	}
+	if name == Accept {
+		for _, r := range acceptNeeds {
+			if !slices.Contains(d.Requires, r) {
+				return fmt.Errorf("%s.requires: the rule %s is missing; an acceptance without it would accept what nobody looked at", where, r)
+			}
+		}
+	}
+	if len(d.Isolation) > 0 && !slices.Contains(d.Requires, "reloaded") {
+		return fmt.Errorf("%s.isolation: %v is never applied; require the rule reloaded as well", where, d.Isolation)
 	}
 	if name != Accept && !slices.Contains(d.Requires, "accepted") {
 		return fmt.Errorf("%s.requires: %s without the rule accepted would skip acceptance", where, name)

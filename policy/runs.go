@@ -41,9 +41,10 @@ func (r *Run) makes(d godigest.Digest) bool { return hasDigest(r.Subjects, d) }
 
 func (r *Run) takes(d godigest.Digest) bool { return hasDigest(r.Inputs, d) }
 
+// hasDigest never finds the empty digest: two artifacts without a sha256 are not the same artifact.
 func hasDigest(list []NamedDigest, d godigest.Digest) bool {
 	for _, n := range list {
-		if n.Digest == d {
+		if n.Digest == d && d != "" {
 			return true
 		}
 	}
