@@ -39,7 +39,7 @@ func breakages() []breakage {
 		{"one byte of a source shard", func(dir string, f demoFiles) error { return flip(filepath.Join(dir, f.shard), -100) },
 			func(dir string, f demoFiles) []string { return []string{"--project", dir, "accept"} }, exitUndecided, "is not complete"},
 		{"a row of the ledger", breakLedger, func(dir string, _ demoFiles) []string { return []string{"--project", dir, "log", "verify"} }, exitContradicts, "contradicts itself"},
-		{"a kernel report in the evidence package", breakReport, verify, exitFalse, "object"},
+		{"a kernel report in the evidence package", breakReport, verify, exitFalse, "object sha256"},
 		{"a number of the policy, after the decision", func(dir string, f demoFiles) error {
 			return rewritePackage(filepath.Join(dir, f.product)+packageSuffix, func(name string, body []byte) []byte {
 				if name == policyFile {
@@ -114,9 +114,7 @@ func runInside(ctx context.Context, args []string) (int, string) {
 	root := inner.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
-		fmt.Fprintf(&out, "weighmaster: %v\n", err)
-	}
+	inner.sayError(err)
 	return exitCode(err), out.String()
 }
 
@@ -125,7 +123,11 @@ func reasonLines(said string) []string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, "FAIL") || strings.HasPrefix(l, "???") || strings.HasPrefix(l, "weighmaster:") {
-			return lines[i:min(i+5, len(lines))]
+			end := i + 1
+			for end < len(lines) && strings.HasPrefix(lines[end], "   ") && end < i+5 {
+				end++
+			}
+			return lines[i:end]
 		}
 	}
 	return lines[:min(5, len(lines))]
@@ -182,7 +184,7 @@ func breakReport(dir string, f demoFiles) error {
 			return body
 		}
 		done = true
-		return bytes.Replace(body, []byte(`"value":`), []byte(`"value":0`), 1)
+		return bytes.Replace(body, []byte(`"verdict":"passed"`), []byte(`"verdict":"failed"`), 1)
 	})
 }
 

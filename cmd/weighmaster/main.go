@@ -30,13 +30,17 @@ func run() int {
 	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin}
 	root := a.root()
 	err := root.ExecuteContext(ctx)
-	if err != nil {
-		var silent *exitError
-		if !errors.As(err, &silent) || silent.err != nil {
-			fmt.Fprintf(a.err, "weighmaster: %v\n", err)
-		}
-	}
+	a.sayError(err)
 	return exitCode(err)
+}
+
+// sayError prints an error, unless it only carries the exit code of an answer that was printed.
+func (a *app) sayError(err error) {
+	var answered *exitError
+	if err == nil || (errors.As(err, &answered) && answered.err == nil) {
+		return
+	}
+	fmt.Fprintf(a.err, "weighmaster: %v\n", err)
 }
 
 // app is what the verbs share: where to read and write, and the flags of every verb.
