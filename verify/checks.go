@@ -76,9 +76,16 @@ func checkInclusion(_ context.Context, s *state, k checkKind) Check {
 	for i, e := range s.in.Package.Index.Entries {
 		where := fmt.Sprintf("proof of entry %d", e.Index)
 		got, err := ledger.VerifyProof(s.in.Package.Proofs[i], e.Leaf, s.v.Log)
+		var at ledger.LeafIndex
+		if err == nil {
+			at, err = provenIndex(s.in.Package.Proofs[i])
+		}
 		switch {
 		case err != nil:
 			findings = append(findings, Finding{where, err.Error(), "the entry's leaf in the signed tree"})
+		// The order of entries decides which word is the newest, so that an entry must lie where it says.
+		case at != e.Index || (i > 0 && e.Index <= s.in.Package.Index.Entries[i-1].Index):
+			findings = append(findings, Finding{where, fmt.Sprintf("a proof of place %d in the log", at), fmt.Sprintf("place %d, behind the entry before it", e.Index)})
 		case got.Root != cp.Root || got.Size != cp.Size:
 			findings = append(findings, Finding{where, fmt.Sprintf("a tree of %d entries", got.Size), fmt.Sprintf("the checkpoint's, of %d", cp.Size)})
 		}
@@ -90,6 +97,12 @@ func checkInclusion(_ context.Context, s *state, k checkKind) Check {
 		return k.undecided(Finding{"proofs", "none", "one an entry"})
 	}
 	return k.passed("%d proofs against a tree of %d entries", len(s.in.Package.Proofs), cp.Size)
+}
+
+// provenIndex is the place in the log that a proof, once it verified, is about.
+func provenIndex(proof []byte) (ledger.LeafIndex, error) {
+	p, err := ledger.ParseProof(proof)
+	return p.Index, err
 }
 
 // checkSignatures turns bundles into claims. One that cannot be a claim fails
