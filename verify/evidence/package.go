@@ -11,7 +11,8 @@
 //	policy.yaml            the policy that decided
 //
 // Members are sorted, undated and deflated, so that the same evidence gives the
-// same bytes. A reader refuses any other member, a second one of a name, and
+// same bytes. Nothing stands before the first member or behind the directory,
+// and there is no ZIP64. A reader refuses any other member, a second one of a name, and
 // anything beyond the limits of this package before it unpacks it.
 package evidence
 
@@ -36,10 +37,11 @@ const IndexURI = schemas.BaseURI + "schema/evidence/v1"
 
 // Limits of a package. They are checked before anything is unpacked.
 const (
-	MaxPackage = 1 << 30   // bytes of the archive
-	MaxMember  = 64 << 20  // bytes of one unpacked member
-	MaxTotal   = 512 << 20 // bytes of all unpacked members
-	MaxMembers = 100_000
+	MaxPackage   = 1 << 30   // bytes of the archive
+	MaxMember    = 64 << 20  // bytes of one unpacked member
+	MaxTotal     = 512 << 20 // bytes of all unpacked members
+	MaxMembers   = 60_000    // below the 65,535 beyond which an archive needs ZIP64
+	maxDirectory = 16 << 20  // bytes of the ZIP directory, over 250 a member
 )
 
 // Index is evidence.json.
@@ -115,7 +117,17 @@ func (p *Package) Write(w io.Writer) error {
 		members[proofPrefix+strconv.FormatInt(int64(p.Index.Entries[i].Index), 10)] = p.Proofs[i]
 	}
 	members[bundlesName] = lines.Bytes()
+	named := map[godigest.Digest]bool{}
+	for _, o := range p.Index.Objects {
+		named[o.Digest] = true
+		if _, ok := p.Objects[o.Digest]; !ok {
+			return fmt.Errorf("evidence package: object %s is named and not there", o.Digest)
+		}
+	}
 	for d, body := range p.Objects {
+		if !named[d] {
+			return fmt.Errorf("evidence package: object %s is there, which evidence.json does not name", d)
+		}
 		members[objectPrefix+d.Encoded()] = body
 	}
 	names := make([]string, 0, len(members))

@@ -3,7 +3,9 @@ package evidence
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -25,6 +27,9 @@ func (e *FormatError) Error() string {
 func Read(r io.ReaderAt, size int64) (*Package, error) {
 	if size > MaxPackage {
 		return nil, &FormatError{"archive", fmt.Sprintf("%d bytes", size), fmt.Sprintf("at most %d", int64(MaxPackage))}
+	}
+	if err := checkDirectory(r, size); err != nil {
+		return nil, err
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -64,6 +69,34 @@ func Read(r io.ReaderAt, size int64) (*Package, error) {
 		return nil, &FormatError{name, "a member that evidence.json does not name", "none"}
 	}
 	return p, nil
+}
+
+// checkDirectory bounds the ZIP directory before archive/zip reads it into
+// memory (APPNOTE 6.3, section 4.3.16): it ends the archive, has no comment and
+// no ZIP64 form, and is no longer than a package needs.
+func checkDirectory(r io.ReaderAt, size int64) error {
+	const endSize = 22
+	var end [endSize]byte
+	if size < endSize {
+		return &FormatError{"archive", fmt.Sprintf("%d bytes", size), "a ZIP archive"}
+	}
+	if _, err := r.ReadAt(end[:], size-endSize); err != nil && !errors.Is(err, io.EOF) {
+		return &FormatError{"archive", err.Error(), "a readable file"}
+	}
+	if string(end[:4]) != "PK\x05\x06" {
+		return &FormatError{"archive", "no ZIP directory at its end", "a ZIP archive, whole and without a comment"}
+	}
+	count := int64(binary.LittleEndian.Uint16(end[10:]))
+	length, start := int64(binary.LittleEndian.Uint32(end[12:])), int64(binary.LittleEndian.Uint32(end[16:]))
+	switch {
+	case count > MaxMembers:
+		return &FormatError{"archive", fmt.Sprintf("%d members", count), fmt.Sprintf("at most %d", MaxMembers)}
+	case length > maxDirectory:
+		return &FormatError{"archive", fmt.Sprintf("a directory of %d bytes", length), fmt.Sprintf("at most %d", maxDirectory)}
+	case start+length+endSize != size:
+		return &FormatError{"archive", fmt.Sprintf("a directory that ends at byte %d of %d", start+length, size-endSize), "an archive with nothing before or between"}
+	}
+	return nil
 }
 
 // unpack reads all members within the limits.
@@ -161,6 +194,9 @@ func (p *Package) takeEntries(members map[string][]byte) error {
 	body, err := take(members, bundlesName)
 	if err != nil {
 		return err
+	}
+	if len(body) > 0 && body[len(body)-1] != '\n' {
+		return &FormatError{bundlesName, "no line break at the end", "one behind each bundle"}
 	}
 	lines := bytes.Split(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"))
 	if len(body) == 0 {
