@@ -76,12 +76,18 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usage("%s is not empty; init starts a project and never changes one", dir)
 	}
+	var password []byte
+	if !opt.NoPassword { // asked before anything is made
+		if password, err = a.newPassword("the new keys"); err != nil {
+			return err
+		}
+	}
 	for _, sub := range []string{keysDir, workDir, deliveredDir, "eval"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return err
 		}
 	}
-	trust, logSigner, err := a.makeKeys(dir, opt.NoPassword)
+	trust, logSigner, err := makeKeys(dir, password)
 	if err != nil {
 		return err
 	}
@@ -99,18 +105,12 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	return createLedger(ctx, dir, logSigner)
 }
 
-// makeKeys makes the producer's, the gatekeeper's and the log's key and returns the trust file that names them.
-func (a *app) makeKeys(dir string, noPassword bool) (string, note.Signer, error) {
+// makeKeys makes the producer's, the gatekeeper's and the log's key, unencrypted
+// without a password, and returns the trust file that names them.
+func makeKeys(dir string, password []byte) (string, note.Signer, error) {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
 	origin := "weighmaster.example/log/" + hex.EncodeToString(id[:])
-	var password []byte
-	if !noPassword {
-		var err error
-		if password, err = a.newPassword("the new keys"); err != nil {
-			return "", nil, err
-		}
-	}
 	var trust strings.Builder
 	fmt.Fprintf(&trust, "# Whose word counts. There is no default trust.\nschema: %s\nfunctionaries:\n", schemas.TrustURI)
 	for _, name := range []string{"producer", "gatekeeper"} {
@@ -143,6 +143,11 @@ func (a *app) makeKeys(dir string, noPassword bool) (string, note.Signer, error)
 // writeKey makes a key pair as <name>.pem and <name>.pub and returns the public
 // PEM. Without a password the private key lies unencrypted.
 func writeKey(dir, name, algorithm string, password []byte) ([]byte, error) {
+	for _, half := range []string{".pem", ".pub"} { // neither half without the other
+		if path := filepath.Join(dir, name+half); exists(path) {
+			return nil, usage("key file %s exists; choose another name or move it away, keys are never overwritten", path)
+		}
+	}
 	key, err := keys.Generate(algorithm)
 	if err != nil {
 		return nil, err

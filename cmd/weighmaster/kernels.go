@@ -20,21 +20,34 @@ func registry() (*kernels.Registry, error) {
 		stages.AcquireKernel(), stages.ReloadKernel())
 }
 
+// selfCheck is how one kernel did on its built-in input with its controls planted.
+type selfCheck struct {
+	Name     string           `json:"name"`
+	Version  string           `json:"version"`
+	Verdict  kernels.Verdict  `json:"verdict"`
+	Failure  string           `json:"failure,omitempty"`
+	Controls kernels.Controls `json:"controls"`
+}
+
 func (a *app) kernelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "kernels", Short: "List the verification kernels, or run their self-checks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List kernels with version, specification and the faults they claim to find", Args: cobra.NoArgs,
+		Use: "list", Short: "List kernels with version, specification and the faults they claim to find", Args: cobra.NoArgs, Example: "  weighmaster kernels list --json",
 		RunE: func(*cobra.Command, []string) error {
 			reg, err := registry()
 			if err != nil {
 				return err
 			}
 			type row struct {
-				Name, Version, Spec, Summary string
-				Limits, Faults               []string
+				Name    string   `json:"name"`
+				Version string   `json:"version"`
+				Spec    string   `json:"spec"`
+				Summary string   `json:"summary"`
+				Limits  []string `json:"limits"`
+				Faults  []string `json:"faults"`
 			}
 			var rows []row
 			for _, k := range reg.List() {
@@ -51,14 +64,14 @@ func (a *app) kernelsCommand() *cobra.Command {
 		},
 	}
 	check := &cobra.Command{
-		Use: "check", Short: "Run every kernel on its built-in input with all its controls planted", Args: cobra.NoArgs,
+		Use: "check", Short: "Run every kernel on its built-in input with all its controls planted", Args: cobra.NoArgs, Example: "  weighmaster kernels check",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reg, err := registry()
 			if err != nil {
 				return err
 			}
-			var pass, fail int
 			var controls kernels.Controls
+			fail, rows := 0, []selfCheck{}
 			for _, k := range reg.List() {
 				rep, err := k.SelfCheck(cmd.Context())
 				if err == nil {
@@ -67,17 +80,27 @@ func (a *app) kernelsCommand() *cobra.Command {
 				controls.Planted += rep.Controls.Planted
 				controls.Red += rep.Controls.Red
 				controls.Missed += rep.Controls.Missed
-				if err != nil || rep.Verdict != kernels.Passed {
+				row := selfCheck{Name: k.Name, Version: k.Version, Verdict: rep.Verdict, Controls: rep.Controls}
+				if err != nil {
+					row.Verdict, row.Failure = kernels.Failed, err.Error()
+				}
+				if row.Verdict != kernels.Passed {
 					fail++
-					a.printf("FAIL %-12s %s %v\n", k.Name, rep.Verdict, err)
-					continue
 				}
-				pass++
-				if !a.quiet {
-					a.printf("ok   %-12s controls %d/%d red\n", k.Name, rep.Controls.Red, rep.Controls.Planted)
-				}
+				rows = append(rows, row)
 			}
-			a.printf("%d kernels: %d pass, %d fail; %d controls: %d red as planted, %d missed\n", pass+fail, pass, fail, controls.Planted, controls.Red, controls.Missed)
+			if err := a.answer(map[string]any{"kernels": rows, "failed": fail, "missed": controls.Missed}, func() {
+				for _, r := range rows {
+					if r.Verdict != kernels.Passed {
+						a.printf("FAIL %-12s %s %s\n", r.Name, r.Verdict, r.Failure)
+						continue
+					}
+					a.printf("ok   %-12s controls %d/%d red\n", r.Name, r.Controls.Red, r.Controls.Planted)
+				}
+				a.printf("%d kernels: %d pass, %d fail; %d controls: %d red as planted, %d missed\n", len(rows), len(rows)-fail, fail, controls.Planted, controls.Red, controls.Missed)
+			}); err != nil {
+				return err
+			}
 			if fail > 0 || controls.Missed > 0 {
 				return &exitError{code: exitFalse}
 			}

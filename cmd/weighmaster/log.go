@@ -58,7 +58,7 @@ func (a *app) logShowCommand() *cobra.Command {
 
 func (a *app) logCheckpointCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "checkpoint", Short: "Print the newest signed checkpoint; keep it where the ledger is not", Args: cobra.NoArgs,
+		Use: "checkpoint", Short: "Print the newest signed checkpoint; keep it where the ledger is not", Args: cobra.NoArgs, Example: "  weighmaster log checkpoint > somewhere-else/checkpoint",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := a.open(cmd.Context(), false)
 			if err != nil {
@@ -111,7 +111,7 @@ func (a *app) logProveCommand() *cobra.Command {
 
 func (a *app) logVerifyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "verify", Short: "Rehash every entry and hold the tree against every checkpoint kept outside", Args: cobra.NoArgs,
+		Use: "verify", Short: "Rehash every entry and hold the tree against every checkpoint kept outside", Args: cobra.NoArgs, Example: "  weighmaster log verify",
 		Long: "Verify rehashes every stored entry, reads again what each bundle is about, recomputes the tree and checks it against every checkpoint, and then checks every signature.\n" +
 			"Exit code 3: the log contradicts itself; the printed checkpoint proves it.",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -29,8 +29,11 @@ func run() int {
 	defer stop()
 	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin}
 	root := a.root()
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	a.sayError(err)
+	if err != nil && !a.understood {
+		fmt.Fprintf(a.err, "See %s --help.\n", cmd.CommandPath())
+	}
 	return exitCode(err)
 }
 
@@ -51,6 +54,8 @@ type app struct {
 	quiet    bool
 	project  string
 	progress string
+
+	understood bool // the command line was; what fails later is no wrong usage
 }
 
 func (a *app) root() *cobra.Command {
@@ -60,8 +65,18 @@ func (a *app) root() *cobra.Command {
 		Long:          "Weighmaster makes, keeps and checks evidence for model files: which publisher revision a file was made from, by what, how it was tested, and whether a policy allows it.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if a.progress != "plain" && a.progress != "json" && a.progress != "off" {
+				return usage("--progress: got %q, want plain, json or off", a.progress)
+			}
+			if err := cmd.ValidateRequiredFlags(); err != nil {
+				return err
+			}
+			a.understood = true
+			return nil
+		},
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -83,6 +98,12 @@ func (a *app) root() *cobra.Command {
 		a.demoCommand(), a.versionCommand(), a.reloadChildCommand(),
 		a.later("import"), a.later("report"),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" { // without a run of its own it answers an unknown shell with help and 0
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }
 

@@ -20,7 +20,7 @@ func (a *app) password(what string) func() ([]byte, error) {
 		}
 		fd := int(os.Stdin.Fd())
 		if !term.IsTerminal(fd) {
-			return nil, fmt.Errorf("%s is encrypted: set %s, or run on a terminal to be asked", what, passwordVariables[0])
+			return nil, fmt.Errorf("%s: a password is needed: set %s, or run on a terminal to be asked", what, passwordVariables[0])
 		}
 		fmt.Fprintf(a.err, "Password for %s: ", what)
 		pw, err := term.ReadPassword(fd)

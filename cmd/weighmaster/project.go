@@ -53,6 +53,9 @@ type project struct {
 // findProject returns --project, or the first folder from here upwards that holds a pipeline.yaml and a ledger.
 func (a *app) findProject() (string, error) {
 	if a.project != "" {
+		if !exists(filepath.Join(a.project, pipelineFile)) {
+			return "", usage("--project: %s is not a project: it has no %s; make one with weighmaster init", a.project, pipelineFile)
+		}
 		return filepath.Abs(a.project)
 	}
 	dir, err := os.Getwd()

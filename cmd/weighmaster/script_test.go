@@ -80,10 +80,10 @@ func TestTamperMatrix(t *testing.T) {
 func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+		Cmds: scriptCommands(map[string]func(*testscript.TestScript, bool, []string){
 			"demo": cmdDemo, "refused": cmdRefused, "flip": cmdFlip, "replace": cmdReplace, "zipreplace": cmdZipReplace,
 			"zipdrop": cmdZipDrop, "bundle": cmdBundle, "sql": cmdSQL, "truncate": cmdTruncate, "dropstage": cmdDropStage, "writable": cmdWritable,
-		},
+		}),
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PRODUCT", "p/delivered/example-llama-2m-Q8_0.gguf")

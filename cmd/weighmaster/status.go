@@ -22,6 +22,7 @@ type stageStatus struct {
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show each stage's newest recorded run and what lies about unfinished", Args: cobra.NoArgs,
+		Example: "  weighmaster status\n  weighmaster --project my-model status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := a.open(cmd.Context(), false)
 			if err != nil {
@@ -52,6 +53,9 @@ func (a *app) statusCommand() *cobra.Command {
 			partials, err := filepath.Glob(filepath.Join(p.dir, workDir, "*", "*.partial"))
 			if err != nil {
 				return err
+			}
+			if partials == nil {
+				partials = []string{}
 			}
 			return a.answer(map[string]any{"stages": list, "partials": partials}, func() {
 				for _, s := range list {
