@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -59,6 +61,9 @@ func (s Acquire) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		return nil, err
 	}
 	list, err := src.listing(ctx)
+	if unreachable := net.Error(nil); errors.As(err, &unreachable) && ctx.Err() == nil {
+		return &Outcome{Verdict: schemas.Undecided, ExitStatus: 1, Failure: err.Error() + "; nothing was fetched; check HF_ENDPOINT and the network, and run it again"}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,12 +18,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/weighmaster/weighmaster/fixtures"
+	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/stages/hub/hubtest"
 )
 
 // scriptCommands are the commands of the scripts in testdata/script.
 func scriptCommands(into map[string]func(*testscript.TestScript, bool, []string)) map[string]func(*testscript.TestScript, bool, []string) {
 	into["hub"], into["fails"], into["json"], into["jsonlines"], into["mode"], into["evaluation"] = cmdHub, cmdFails, cmdJSON, cmdJSONLines, cmdMode, cmdEvaluation
+	into["claimof"], into["proven"] = cmdClaimOf, cmdProven
 	return into
 }
 
@@ -80,6 +83,42 @@ func cmdFails(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != code || !reason.MatchString(said) || strings.Contains(said, "goroutine ") {
 		ts.Fatalf("exit code %d, want %d and %q without a stack; it said:\n%s", got, code, reason, said)
+	}
+}
+
+// cmdClaimOf: claimof STAGE FILE sets CLAIM to the claim of a stage about a
+// file, as policy explain prints it.
+func cmdClaimOf(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("weighmaster", "--project", "p", "policy", "explain", args[1], "--json"))
+	var answer struct {
+		Reasons []struct{ What, Claim string }
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &answer))
+	for _, r := range answer.Reasons {
+		if strings.HasPrefix(r.What, args[0]+" ") && r.Claim != "" {
+			ts.Setenv("CLAIM", r.Claim)
+			return
+		}
+	}
+	ts.Fatalf("policy explain names no claim of stage %s", args[0])
+}
+
+// cmdProven: proven PROJECT INDEX FILE. The file proves that entry of the
+// project's log, and does not prove another.
+func cmdProven(ts *testscript.TestScript, _ bool, args []string) {
+	index, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ctx := context.Background()
+	p, err := (&app{project: ts.MkAbs(args[0])}).open(ctx, false)
+	ts.Check(err)
+	defer p.close()
+	for other := range int64(2) {
+		entry, err := p.log.Entry(ctx, ledger.LeafIndex(index+other))
+		ts.Check(err)
+		_, err = ledger.VerifyProof([]byte(ts.ReadFile(args[2])), entry.Leaf, p.logKey)
+		if (err == nil) != (other == 0) {
+			ts.Fatalf("the proof of entry %d against entry %d: %v", index, index+other, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 
@@ -50,6 +51,7 @@ func (a *app) statusCommand() *cobra.Command {
 				}
 				list = append(list, s)
 			}
+			list = append(list, p.unplanned(cmd.Context(), pipeline, runs)...)
 			partials, err := filepath.Glob(filepath.Join(p.dir, workDir, "*", "*.partial"))
 			if err != nil {
 				return err
@@ -71,4 +73,29 @@ func (a *app) statusCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// unplanned are recorded runs of stages that the pipeline does not name, such as those of exec.
+func (p *project) unplanned(ctx context.Context, pipeline schemas.Pipeline, runs []*policy.Run) []stageStatus {
+	planned := map[string]bool{}
+	for _, decl := range pipeline.Stages {
+		planned[decl.Name+" "+decl.Uses] = true
+	}
+	var list []stageStatus
+	at := map[string]int{}
+	for _, run := range runs {
+		key := run.External.Stage + " " + run.Uses
+		if planned[key] {
+			continue
+		}
+		i, seen := at[key]
+		if !seen {
+			i = len(list)
+			at[key] = i
+			list = append(list, stageStatus{Stage: run.External.Stage, Uses: run.Uses})
+		}
+		list[i].Runs++
+		list[i].Verdict, list[i].Failure = p.outcome(ctx, run)
+	}
+	return list
 }

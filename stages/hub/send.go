@@ -121,7 +121,9 @@ func port(u *url.URL) string {
 }
 
 // redact shows an address without its query: a store's addresses carry signatures there.
-func redact(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+func redact(u *url.URL) string {
+	return u.Scheme + "://" + u.Host + "/" + strings.TrimPrefix(u.EscapedPath(), "/")
+}
 
 func escape(elems []string) []string {
 	out := make([]string, len(elems))
