@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -375,15 +376,15 @@ func TestBrokenConnectionsAreContinuedInOneRun(t *testing.T) {
 }
 
 func TestFreeSpaceIsCheckedBeforeAnythingIsFetched(t *testing.T) {
-	var asked int
+	var asked atomic.Int64 // requests come in parallel
 	run := acquireRun(t, hubSnapshot(), hubtest.Watch(func(r *http.Request) {
 		if strings.Contains(r.URL.Path, "/resolve/") {
-			asked++
+			asked.Add(1)
 		}
 	}))
 	_, err := Acquire{free: func(string) (uint64, error) { return 320_000, nil }}.Run(t.Context(), run)
-	if err == nil || !strings.Contains(err.Error(), "320000 bytes are free, 336017 are needed") || asked != 0 {
-		t.Errorf("got %v after %d requests for files", err, asked)
+	if err == nil || !strings.Contains(err.Error(), "320000 bytes are free, 336017 are needed") || asked.Load() != 0 {
+		t.Errorf("got %v after %d requests for files", err, asked.Load())
 	}
 	if out, err := (Acquire{free: func(string) (uint64, error) { return 336_017, nil }}).Run(t.Context(), run); err != nil || out.Verdict != schemas.Passed {
 		t.Errorf("with just enough space: %v", err)
