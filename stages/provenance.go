@@ -98,7 +98,28 @@ func (b Builder) byproducts(ctx context.Context, rec record, objects Objects) ([
 	for _, e := range o.Evidence {
 		list = append(list, &attest.ResourceDescriptor{Name: e.Name, Digest: sha256Set(e.Digest), MediaType: e.MediaType})
 	}
+	distinct(list)
 	return list, nil
+}
+
+// distinct numbers the second and further objects of one name: two reports of
+// one kernel are two byproducts, and subjects have names of their own.
+func distinct(list []*attest.ResourceDescriptor) {
+	taken := map[string]bool{}
+	for _, d := range list {
+		taken[d.Name] = true
+	}
+	seen := map[string]bool{}
+	for _, d := range list {
+		name := d.Name
+		for n := 2; seen[name]; n++ {
+			if next := fmt.Sprintf("%s-%d", d.Name, n); !taken[next] {
+				name = next
+			}
+		}
+		d.Name = name
+		seen[name], taken[name] = true, true
+	}
 }
 
 // reportInputs are the run's input artifacts by role: a kernel may name parts of them besides.

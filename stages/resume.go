@@ -27,9 +27,10 @@ type Resolver interface {
 type Unrepeatable interface{ Unrepeatable() }
 
 // resume looks for a claim that proves the stage complete: the same stage as
-// declared, on the same inputs, passed, and its outputs still hash so. The
-// newest claim for the declaration decides.
-func (r *Runner) resume(ctx context.Context, stage Stage, run *Run, external schemas.ExternalParameters) (*Artifact, bool) {
+// declared, on the same inputs, passed, by the declared signer, not withdrawn,
+// its evidence there and its outputs still hashing so. The newest claim for the
+// declaration decides.
+func (r *Runner) resume(ctx context.Context, stage Stage, run *Run, external schemas.ExternalParameters, signer string) (*Artifact, bool) {
 	if _, always := stage.(Unrepeatable); always {
 		return nil, false
 	}
@@ -58,10 +59,10 @@ func (r *Runner) resume(ctx context.Context, stage Stage, run *Run, external sch
 		if err != nil || !bytes.Equal(got, want) {
 			continue
 		}
-		if !sameDependencies(&p, wantDeps) || !r.passed(ctx, &p) {
+		if _, gone := withdrawnClaims(run.Claims)[c.PAE()]; gone || c.Functionary() != signer || !sameDependencies(&p, wantDeps) || !r.passed(ctx, &p) {
 			return nil, false
 		}
-		return outputOf(ctx, c, run)
+		return outputOf(ctx, c, &p, run)
 	}
 	return nil, false
 }
@@ -101,31 +102,39 @@ func sameDependencies(p *provenance.Provenance, want map[string]godigest.Digest)
 	return count == len(want)
 }
 
+// passed tells whether a run's result says so, with its result and every report in the store.
 func (r *Runner) passed(ctx context.Context, p *provenance.Provenance) bool {
+	var res schemas.Result
 	for _, b := range p.GetRunDetails().GetByproducts() {
-		if b.GetName() != "result" {
+		if b.GetName() != "result" && !strings.HasPrefix(b.GetName(), "report/") {
 			continue
 		}
 		body, err := r.Objects.Get(ctx, godigest.NewDigestFromEncoded(godigest.SHA256, b.GetDigest()["sha256"]))
-		var res schemas.Result
-		return err == nil && schemas.DecodeJSON(schemas.ResultURI, body, &res) == nil && res.Verdict == schemas.Passed && res.ExitStatus == 0
+		if err != nil || (b.GetName() == "result" && schemas.DecodeJSON(schemas.ResultURI, body, &res) != nil) {
+			return false
+		}
 	}
-	return false
+	return res.Verdict == schemas.Passed && res.ExitStatus == 0
 }
 
 // outputOf finds the claimed output in the stage's folder and hashes it. An
-// examination has no output of its own: its evidence is in the store.
-func outputOf(ctx context.Context, c attest.Claim, run *Run) (*Artifact, bool) {
+// examination has no output of its own: it is about its byproducts, which are in the store.
+func outputOf(ctx context.Context, c attest.Claim, p *provenance.Provenance, run *Run) (*Artifact, bool) {
 	first := c.Statement().GetSubject()[0]
 	want := first.GetDigest()["sha256"]
-	if first.GetName() == "result" || strings.HasPrefix(first.GetName(), "report/") {
-		return nil, true
+	for _, b := range p.GetRunDetails().GetByproducts() {
+		if b.GetName() == first.GetName() && b.GetDigest()["sha256"] == want {
+			return nil, true
+		}
 	}
 	if name, folder := strings.CutSuffix(first.GetName(), "/"); folder {
 		a, err := FolderArtifact(ctx, name, filepath.Join(run.Dir, name))
 		return &a, err == nil && a.Digest.Encoded() == want
 	}
 	for _, dir := range []string{run.Dir, run.Extra.Delivered} {
+		if dir == "" {
+			continue
+		}
 		f, err := readFile(ctx, first.GetName(), filepath.Join(dir, filepath.FromSlash(first.GetName())))
 		if err == nil && f.Sums.SHA256.Encoded() == want {
 			a := FileArtifact(f)

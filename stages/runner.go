@@ -20,6 +20,12 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
+// Names below work/ that are not a stage's folder.
+const (
+	lockName      = "lock"
+	candidateMark = ".candidate-" // and a number: what a failed run of the stage left
+)
+
 // Runner runs a pipeline's stages in order, one at a time, and records each.
 // Every field is required unless it says otherwise.
 type Runner struct {
@@ -69,7 +75,7 @@ func (e *StageError) Error() string {
 // Run runs every stage that the ledger does not already prove complete.
 // It returns the artifacts by stage name.
 func (r *Runner) Run(ctx context.Context) (map[string]Artifact, error) {
-	lock, err := acquireLock(filepath.Join(r.Project, "work", "lock"), r.Now())
+	lock, err := acquireLock(filepath.Join(r.Project, "work", lockName), r.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +129,7 @@ func (r *Runner) runStage(ctx context.Context, decl schemas.StageDecl, made map[
 		},
 	}
 	external := r.external(decl)
-	if out, ok := r.resume(ctx, stage, run, external); ok {
+	if out, ok := r.resume(ctx, stage, run, external, signerName(decl)); ok {
 		if out != nil {
 			made[decl.Name] = *out
 		}
@@ -139,6 +145,9 @@ func (r *Runner) runStage(ctx context.Context, decl schemas.StageDecl, made map[
 	rec := record{decl: decl, external: external, inputs: inputs, invocation: invocationID(), start: r.Now()}
 	r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "started"})
 	rec.outcome, err = stage.Run(ctx, run)
+	if err == nil && rec.outcome == nil {
+		err = errors.New("the stage gave no outcome")
+	}
 	if err != nil {
 		rec.outcome = failedOutcome(rec.outcome, err)
 	}
@@ -180,11 +189,17 @@ func failedOutcome(o *Outcome, err error) *Outcome {
 func (r *Runner) record(ctx context.Context, signer attest.Signer, rec record) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := consistent(rec.outcome); err != nil {
-		rec.outcome = failedOutcome(rec.outcome, err)
+		failedOutcome(rec.outcome, err)
+		rec.outcome.Statements = nil // what it says besides is no more to be believed
 	}
 	statement, err := r.Builder.provenance(ctx, rec, r.Objects)
 	if err != nil {
-		return err
+		// The run is recorded all the same, without what cannot be stated.
+		o := failedOutcome(rec.outcome, fmt.Errorf("what it found cannot be stated: %w", err))
+		o.Reports, o.Evidence, o.Internal, o.Statements, o.Dependencies = nil, nil, nil, nil, nil
+		if statement, err = r.Builder.provenance(ctx, rec, r.Objects); err != nil {
+			return err
+		}
 	}
 	for _, s := range append([]*attest.Statement{statement}, rec.outcome.Statements...) {
 		bundle, err := signer.Sign(ctx, s)
@@ -280,7 +295,7 @@ func prepareDir(stage Stage, dir string) error {
 	}
 	if len(entries) > 0 {
 		for n := 1; ; n++ {
-			candidate := fmt.Sprintf("%s.candidate-%d", dir, n)
+			candidate := fmt.Sprintf("%s%s%d", dir, candidateMark, n)
 			if _, err := os.Lstat(candidate); errors.Is(err, os.ErrNotExist) {
 				if err := os.Rename(dir, candidate); err != nil {
 					return err
