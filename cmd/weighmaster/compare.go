@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,8 +30,11 @@ func (a *app) compareCommand() *cobra.Command {
 			}
 			defer closeTarget()
 			rel, err := derive.Compare(cmd.Context(), source, target)
+			if errors.Is(err, fs.ErrNotExist) {
+				return usage("compare %s with %s: %v; want a Hugging Face folder or a GGUF file", args[0], args[1], err)
+			}
 			if err != nil {
-				return &exitError{exitFalse, err}
+				return &exitError{exitFalse, fmt.Errorf("compare %s with %s: %w", args[0], args[1], err)}
 			}
 			if err := a.answer(rel, func() { a.printRelation(args[0], args[1], rel) }); err != nil {
 				return err

@@ -266,7 +266,7 @@ func (a *app) logSigner(dir string) (note.Signer, error) {
 	path := filepath.Join(dir, keysDir, logKeyName+".pem")
 	body, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, usage("%v; nothing can be recorded without the log's key: restore it", err)
 	}
 	secret, err := keys.LoadLogKey(body, a.password(path))
 	if err != nil {

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -85,6 +88,12 @@ func (a *app) runPipeline(ctx context.Context, choose func(schemas.Pipeline) ([]
 		return err
 	}
 	runner.Pipeline.Stages = append(runner.Pipeline.Stages, more...)
+	for _, s := range runner.Pipeline.Stages { // said before anything runs
+		if runner.Stages[s.Uses] == nil {
+			known := slices.Sorted(maps.Keys(runner.Stages))
+			return usage("%s: stage %s: uses %q, which is no stage type; known are %s", pipelineFile, s.Name, s.Uses, strings.Join(known, ", "))
+		}
+	}
 	if choose != nil {
 		if runner.Only, err = choose(runner.Pipeline); err != nil {
 			return err
