@@ -64,6 +64,11 @@ func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 	if v.Log, err = note.NewVerifier(strings.TrimSpace(trust.Log.Key)); err != nil {
 		return verify.Result{}, usage("%s: log.key: %v", opt.Trust, err)
 	}
+	f, err := os.Open(opt.File)
+	if err != nil {
+		return verify.Result{}, usage("%v", err)
+	}
+	defer f.Close()
 	in := verify.Input{Name: filepath.Base(opt.File)}
 	if opt.Evidence == "" {
 		opt.Evidence = opt.File + packageSuffix
@@ -76,11 +81,6 @@ func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 			return verify.Result{}, usage("%v", err)
 		}
 	}
-	f, err := os.Open(opt.File)
-	if err != nil {
-		return verify.Result{}, usage("%v", err)
-	}
-	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return verify.Result{}, err
