@@ -143,8 +143,24 @@ func (in *inquiry) ranOn(uses string, more func(*Run, schemas.Result) []Reason) 
 	return append([]Reason{sig, passed(uses, "passed", "passed", newest.PAE())}, more(newest, res)...)
 }
 
+// judgeFinished wants every claim that a completion lists to be here and not
+// withdrawn: a sender cannot leave out what the run is said to have finished with.
+func (in *inquiry) judgeFinished(what, want string, done schemas.Completion, c attest.Claim) *Reason {
+	for _, pae := range done.Finished {
+		if w, gone := in.withdrawn[pae]; gone {
+			r := failed(what, fmt.Sprintf("it lists claim %s, withdrawn: %s", pae, w.Reason), want, c.PAE())
+			return &r
+		}
+		if !slices.ContainsFunc(in.claims, func(other attest.Claim) bool { return other.PAE() == pae }) {
+			return &Reason{What: what, Verdict: schemas.Undecided, Got: "it lists claim " + pae.String() + ", which is not in the evidence", Want: want, Claim: c.PAE()}
+		}
+	}
+	return nil
+}
+
 // ruleCompleted wants the newest completion over the artifact, by those who may
-// sign stage type complete, to have been stated under this very policy.
+// sign stage type complete, to have been stated under this very policy, and
+// everything that it lists to be here.
 func ruleCompleted(in *inquiry) []Reason {
 	const what = "completion"
 	rule := in.policy.Signers["complete"]
@@ -162,6 +178,8 @@ func ruleCompleted(in *inquiry) []Reason {
 		} else if done.Policy != in.q.Policy {
 			other := failed(what, "finished under policy "+done.Policy.String(), want, c.PAE())
 			last = &other
+		} else {
+			last = in.judgeFinished(what, want, done, c)
 		}
 		if last != nil {
 			claims = nil

@@ -11,17 +11,22 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// ruleGates compares each gate with every metric of its name: all reports count.
+// ruleGates compares each gate with every metric of its name: all reports
+// count. Where the class wants the kernel's report over the artifact, a number
+// that was measured on other bytes does not stand for it.
 func ruleGates(in *inquiry) []Reason {
 	var reasons []Reason
 	for _, g := range in.class.Gates {
 		list, faults := in.reportsOf(g.Kernel)
 		reasons = append(reasons, faults...)
 		count := 0
+		ofArtifact := bringsOf(in.class, g.Kernel)
 		for _, f := range list {
 			for _, m := range f.report.Metrics {
 				if m.Name == g.Metric && identityFits(g.Identity, m.Identity) {
-					count++
+					if !ofArtifact || f.run.takes(in.q.Artifact) {
+						count++
+					}
 					reasons = append(reasons, judgeGate(g, m, f.run))
 				}
 			}

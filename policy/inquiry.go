@@ -162,6 +162,9 @@ func (in *inquiry) sideMaker(d godigest.Digest) *Run {
 // importance matrix of another model is not this model's.
 func (in *inquiry) checkSides() {
 	for _, run := range in.side {
+		if len(run.Inputs) == 0 {
+			in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an output of the path"))
+		}
 		for _, input := range run.Inputs {
 			if !slices.ContainsFunc(in.path, func(p *Run) bool { return p != nil && p.makes(input.Digest) }) {
 				in.pathFaults = append(in.pathFaults, failed(fmt.Sprintf("input %s of %s", input.Name, run.name()), input.Digest.String()+", which nothing on the path made", "an output of the path", run.PAE()))

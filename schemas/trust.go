@@ -1,6 +1,10 @@
 package schemas
 
-import "time"
+import (
+	"time"
+
+	godigest "github.com/opencontainers/go-digest"
+)
 
 // Trust is trust.yaml: whose word counts. There is no default trust. Schema: trust.v1.json.
 type Trust struct {
@@ -8,7 +12,10 @@ type Trust struct {
 	Functionaries []Functionary `json:"functionaries"`
 	Log           LogKey        `json:"log"`
 	Witnesses     []LogKey      `json:"witnesses,omitempty"`
-	TrustedRoot   string        `json:"trustedRoot,omitempty"` // path of a Sigstore trusted root, for certificate identities
+	// Policies, where it names any, are the only policies that may decide. Without
+	// it every functionary can write a policy that lets himself decide.
+	Policies    []godigest.Digest `json:"policies,omitempty"`
+	TrustedRoot string            `json:"trustedRoot,omitempty"` // path of a Sigstore trusted root, for certificate identities
 }
 
 // Functionary is one signer: a public key, or a certificate identity.

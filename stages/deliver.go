@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
 	godigest "github.com/opencontainers/go-digest"
@@ -126,6 +127,15 @@ func judgeAcceptance(run *Run, c attest.Claim, withdrawn map[godigest.Digest]str
 		return no("levels %v, want %s", s.GetVerifiedLevels(), policy.LevelAccepted)
 	case decided == "" || decided != run.Extra.PolicyDigest.Encoded():
 		return no("decided under policy sha256:%s, want %s", decided, run.Extra.PolicyDigest)
+	case !strings.HasPrefix(s.GetPolicy().GetUri(), policy.DecisionURI(run.Extra.Policy.Name, policy.Accept, "")):
+		return no("a decision %q, want one of %s", s.GetPolicy().GetUri(), policy.DecisionURI(run.Extra.Policy.Name, policy.Accept, "<class>"))
+	}
+	for _, a := range s.GetInputAttestations() {
+		for _, other := range run.Claims {
+			if reason, gone := withdrawn[other.PAE()]; gone && other.Bundle().Encoded() == a.GetDigest()["sha256"] {
+				return no("it rests on claim %s, withdrawn: %s", other.PAE(), reason)
+			}
+		}
 	}
 	return nil
 }

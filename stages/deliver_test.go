@@ -77,7 +77,7 @@ func acceptance(edit func(*vsa.VerificationSummary)) *vsa.VerificationSummary {
 	s := &vsa.VerificationSummary{
 		Verifier:           &vsa.VerificationSummary_Verifier{Id: schemas.BaseURI + "verifier"},
 		ResourceUri:        "artifact",
-		Policy:             &vsa.VerificationSummary_Policy{Uri: "policy", Digest: sha256Set(deliveredPolicy)},
+		Policy:             &vsa.VerificationSummary_Policy{Uri: policy.DecisionURI("", policy.Accept, "8-bit"), Digest: sha256Set(deliveredPolicy)},
 		VerificationResult: "PASSED",
 		VerifiedLevels:     []string{policy.LevelAccepted},
 		SlsaVersion:        "1.1",
@@ -120,6 +120,14 @@ func TestOnlyAcceptedBytesAreDelivered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	summary := acceptance(nil)
+	evidence := accept("second", nil)
+	summary.InputAttestations = []*vsa.VerificationSummary_InputAttestation{{Digest: sha256Set(evidence.Bundle())}}
+	resting := g.claim(t, "gatekeeper", good, attest.VSAType, summary)
+	underneath, err := structpb.NewStruct(map[string]any{"claim": evidence.PAE().String(), "reason": "a wrong corpus"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		threshold int
 		claims    []attest.Claim
@@ -135,7 +143,9 @@ func TestOnlyAcceptedBytesAreDelivered(t *testing.T) {
 		"refused":                      {1, []attest.Claim{accept("gatekeeper", func(s *vsa.VerificationSummary) { s.VerificationResult = "FAILED" })}, schemas.Failed, `"FAILED", want PASSED`},
 		"refused later":                {1, []attest.Claim{ok, accept("second", func(s *vsa.VerificationSummary) { s.VerificationResult = "FAILED" })}, schemas.Failed, `"FAILED", want PASSED`},
 		"another level":                {1, []attest.Claim{accept("gatekeeper", func(s *vsa.VerificationSummary) { s.VerifiedLevels = []string{"SLSA_BUILD_LEVEL_3"} })}, schemas.Failed, "want WEIGHMASTER_ACCEPTED"},
+		"another decision":             {1, []attest.Claim{accept("gatekeeper", func(s *vsa.VerificationSummary) { s.Policy.Uri = policy.DecisionURI("", policy.Deliver, "8-bit") })}, schemas.Failed, "a decision"},
 		"another policy":               {1, []attest.Claim{accept("gatekeeper", func(s *vsa.VerificationSummary) { s.Policy.Digest = sha256Set(godigest.FromString("lax")) })}, schemas.Failed, "decided under policy"},
+		"withdrawn underneath":         {1, []attest.Claim{evidence, resting, g.claim(t, "second", good, attest.WithdrawalType, underneath)}, schemas.Failed, "it rests on claim " + evidence.PAE().String() + ", withdrawn: a wrong corpus"},
 		"withdrawn":                    {1, []attest.Claim{ok, g.claim(t, "gatekeeper", good, attest.WithdrawalType, withdrawal)}, schemas.Failed, "withdrawn: a wrong fixture"},
 	} {
 		t.Run(name, func(t *testing.T) {

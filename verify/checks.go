@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -196,6 +197,9 @@ func checkPolicy(_ context.Context, s *state, k checkKind) Check {
 	if s.in.Policy != nil && !bytes.Equal(s.in.Policy, body) {
 		return k.failed(Finding{"policy.yaml", s.polHash.String(), godigest.FromBytes(s.in.Policy).String() + ", the policy that was asked for"})
 	}
+	if len(s.v.Policies) > 0 && !slices.Contains(s.v.Policies, s.polHash) {
+		return k.failed(Finding{"policy.yaml", s.polHash.String(), fmt.Sprintf("one of %v, which the trust file pins", s.v.Policies)})
+	}
 	var p schemas.Policy
 	if err := schemas.DecodeYAML("policy.yaml", body, schemas.PolicyURI, &p); err != nil {
 		return k.failed(Finding{"policy.yaml", err.Error(), "a valid policy"})
@@ -204,7 +208,11 @@ func checkPolicy(_ context.Context, s *state, k checkKind) Check {
 		return k.failed(Finding{"policy.yaml", err.Error(), "a policy that can say no"})
 	}
 	s.policy = &p
-	return k.passed("%s, %s", p.Name, s.polHash)
+	note := ""
+	if s.in.Policy == nil && len(s.v.Policies) == 0 {
+		note = "; not pinned"
+	}
+	return k.passed("%s, %s%s", p.Name, s.polHash, note)
 }
 
 // policyChecks asks the policy again, from the evidence, and gives one check a rule.

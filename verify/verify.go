@@ -20,13 +20,21 @@ import (
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
-// Verifier holds whom to believe. Every field is required: there is no default trust.
+// Verifier holds whom to believe. Every field but Policies is required: there is
+// no default trust.
+//
+// A policy names who may decide, and it travels in the package. Who signs for
+// any stage could therefore write a policy that lets himself decide: a reader
+// who does not give every functionary that power pins the policy, by Policies
+// or by [Input.Policy].
 type Verifier struct {
 	Claims   attest.Verifier
 	Log      note.Verifier
 	Origin   string // of the log that the trust file pins
 	Decision string // which decision must hold: accept, deliver or redistribute
 	At       time.Time
+	// Policies, where there are any, are the only policies (sha256 of their bytes) that may have decided.
+	Policies []godigest.Digest
 }
 
 // Input is what is verified.

@@ -57,7 +57,7 @@ func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 	if err != nil {
 		return verify.Result{}, err
 	}
-	v := verify.Verifier{Origin: trust.Log.Origin, Decision: opt.Decision, At: time.Now()}
+	v := verify.Verifier{Origin: trust.Log.Origin, Decision: opt.Decision, Policies: trust.Policies, At: time.Now()}
 	if v.Claims, err = claimVerifier(trust); err != nil {
 		return verify.Result{}, err
 	}
@@ -85,6 +85,9 @@ func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 	if err != nil {
 		return verify.Result{}, err
 	}
+	if !info.Mode().IsRegular() {
+		return verify.Result{}, usage("%s: not a regular file; name the delivered file", opt.File)
+	}
 	in.File, in.Size = f, info.Size()
 	return v.Verify(ctx, in)
 }
@@ -104,6 +107,9 @@ func readPackage(path string) (*evidence.Package, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !info.Mode().IsRegular() {
+		return nil, usage("%s: not a regular file; name the evidence package with --evidence", path)
+	}
 	pkg, err := evidence.Read(f, info.Size())
 	if err != nil {
 		return nil, &exitError{exitFalse, err}
@@ -117,6 +123,9 @@ func (a *app) printVerification(res verify.Result) {
 		for _, f := range c.Findings {
 			a.printf("         %s\n           got  %s\n           want %s\n", f.Where, f.Got, f.Want)
 		}
+	}
+	if res.Policy != nil {
+		a.printf("\npolicy %s, class %s\n", res.Policy.Policy, res.Policy.Class)
 	}
 	a.printf("\n%s: %s for decision %s\n", res.File, res.Verdict, res.Decision)
 }

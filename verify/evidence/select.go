@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/policy"
+	"github.com/weighmaster/weighmaster/schemas"
 )
 
 // Select picks the claims that an artifact's package must hold, by bundle digest:
@@ -110,12 +113,30 @@ func (s *selection) addDecisions(artifact godigest.Digest) {
 			continue
 		}
 		s.bundles[c.Bundle()] = true
+		if c.PredicateType() == attest.CompletionType {
+			s.addFinished(c)
+			continue
+		}
 		var summary vsa.VerificationSummary
 		if c.PredicateType() != attest.VSAType || protojson.Unmarshal(c.Predicate(), &summary) != nil {
 			continue
 		}
 		for _, a := range summary.GetInputAttestations() {
 			s.bundles[godigest.NewDigestFromEncoded(godigest.SHA256, a.GetDigest()["sha256"])] = true
+		}
+	}
+}
+
+// addFinished adds every claim that a completion lists, of its other artifacts
+// too: a reader holds the completion against all of them.
+func (s *selection) addFinished(c attest.Claim) {
+	var done schemas.Completion
+	if json.Unmarshal(c.Predicate(), &done) != nil {
+		return
+	}
+	for _, other := range s.claims {
+		if slices.Contains(done.Finished, other.PAE()) {
+			s.bundles[other.Bundle()] = true
 		}
 	}
 }
