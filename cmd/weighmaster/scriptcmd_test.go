@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -232,4 +233,17 @@ func strictValue(dec *json.Decoder) (any, error) {
 		return object, err
 	}
 	return token, nil
+}
+
+func TestStrictJSONRefuses(t *testing.T) {
+	if _, err := strictJSON([]byte(`{"a":[1,{"b":null}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{"a":1,"a":2}`: "stands twice", `[{"a":{"b":1,"b":1}}]`: "stands twice", `{} {}`: "more after the value", `{"a":`: "EOF", `{"a":1}]`: "more after the value", "": "EOF",
+	} {
+		if v, err := strictJSON([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v, want an error with %q", text, v, err, want)
+		}
+	}
 }
