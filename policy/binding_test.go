@@ -59,3 +59,15 @@ func TestACompletionListsWhatIsHere(t *testing.T) {
 	check(t, decide(t, w, signed.Evidence, policy.Redistribute), schemas.Undecided,
 		want{"completed", schemas.Undecided, "which is not in the evidence"})
 }
+
+// Fixtures that ran without a count of those that passed are not hidden by a better report.
+func TestUncountedFixturesAreNotHidden(t *testing.T) {
+	w := newWorld(t)
+	again := *w.Step(t, "q8-evaluated")
+	uncounted := policytest.Report("evaluate", policytest.Artifact)
+	uncounted.Metrics = []schemas.Metric{{Name: "fixtures_total", Unit: "fixtures", Value: 9, Identity: map[string]string{"kind": "thinking"}}}
+	again.Name, again.Reports = "again", []*schemas.Report{uncounted, again.Reports[1]}
+	w.Add(t, "q8-evaluated", &again)
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Undecided,
+		want{"coverage", schemas.Undecided, "only one of fixtures_total and fixtures_passed"})
+}

@@ -87,7 +87,12 @@ func ruleCoverage(in *inquiry) []Reason {
 			}
 			total, haveTotal := fixtures(f.report, "fixtures_total", cov)
 			ok, havePassed := fixtures(f.report, "fixtures_passed", cov)
-			if !haveTotal || !havePassed {
+			if !haveTotal && !havePassed {
+				continue
+			}
+			if haveTotal != havePassed { // run, but not counted: a better report does not hide it
+				count++
+				reasons = append(reasons, undecided(what, "only one of fixtures_total and fixtures_passed", "both"))
 				continue
 			}
 			count++
