@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/weighmaster/weighmaster/fixtures/shared"
 )
 
 // TestMain is also the child: it enters the box and reports what it was refused.
@@ -59,7 +61,7 @@ func runChild(t *testing.T, cmd *exec.Cmd) childReport {
 func TestEveryMethodThatWorksHereDeniesTheNetwork(t *testing.T) {
 	methods := Methods()
 	if len(methods) == 0 {
-		t.Skip("no method works on this system")
+		shared.Missing(t, "no way to deny the network works on this system")
 	}
 	for _, m := range methods {
 		t.Run(string(m), func(t *testing.T) {
@@ -155,7 +157,7 @@ func TestAsAnotherUser(t *testing.T) {
 	}
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil {
-		t.Skip("setpriv is not installed")
+		shared.Missing(t, "setpriv is not installed")
 	}
 	self, err := os.Executable()
 	if err != nil {
