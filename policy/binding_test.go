@@ -71,3 +71,20 @@ func TestUncountedFixturesAreNotHidden(t *testing.T) {
 	check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Undecided,
 		want{"coverage", schemas.Undecided, "only one of fixtures_total and fixtures_passed"})
 }
+
+// An acceptance run that its signer took back names no class.
+func TestAWithdrawnAcceptanceNamesNoClass(t *testing.T) {
+	w := newWorld(t)
+	again := *w.Step(t, "q8-accepted")
+	again.Name, again.With = "mistaken", map[string]any{"class": "4-bit"}
+	w.Add(t, "q8-accepted", &again)
+	class := func(want string) {
+		t.Helper()
+		if got, err := policy.ClassOf(w.Sign(t).Claims, policytest.Artifact.Digest); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	class("4-bit")
+	w.Add(t, "", policytest.Withdrawal("taken-back", "mistaken", "the wrong class", policytest.Gatekeeper))
+	class(policytest.Class)
+}

@@ -9,10 +9,12 @@ import (
 	"github.com/weighmaster/weighmaster/attest"
 )
 
-// ClassOf tells under which class the newest acceptance run judged an artifact.
-// Who signed that run is for the decision to check.
+// ClassOf tells under which class the newest acceptance run judged an artifact;
+// a run that its signer withdrew does not count. Who signed that run is for the decision to check.
 func ClassOf(claims []attest.Claim, artifact godigest.Digest) (string, error) {
-	runs, _ := Runs(claims)
+	in := &inquiry{ev: Evidence{Claims: claims}}
+	in.dropWithdrawn()
+	runs, _ := Runs(in.claims)
 	for i := len(runs) - 1; i >= 0; i-- {
 		if runs[i].Uses != "accept" || !runs[i].takes(artifact) {
 			continue
