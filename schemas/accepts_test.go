@@ -186,6 +186,8 @@ func TestSchemasReject(t *testing.T) {
 		{"a date without a time", schemas.TrustURI, "/functionaries/0/notAfter", "2026-03-01", "/functionaries/0/notAfter", "date-time"},
 		{"an identity without a trusted root", schemas.TrustURI, "/trustedRoot", nil, "/", "trustedRoot"},
 		{"a log without a key", schemas.TrustURI, "/log/key", nil, "/log", "key"},
+		{"a policy pinned by a word", schemas.TrustURI, "/policies", []any{"latest"}, "/policies/0", "pattern"},
+		{"no policy pinned", schemas.TrustURI, "/policies", []any{}, "/policies", "minimum 1"},
 		{"a secret log key as trust", schemas.TrustURI, "/log/key", "PRIVATE+KEY+x+0a1b2c3d+AdJz", "/log/key", "pattern"},
 		{"a withdrawal without a reason", schemas.WithdrawalURI, "/reason", "", "/reason", "length"},
 		{"a withdrawal of no claim", schemas.WithdrawalURI, "/claim", nil, "/", "claim"},
