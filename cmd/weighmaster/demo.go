@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,8 +83,10 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	}
 	a.printf("\n")
 	verdict := schemas.Passed
+	var file string
 	for _, name := range packages {
-		file := name[:len(name)-len(packageSuffix)]
+		name = filepath.Join(dir, deliveredDir, filepath.Base(name)) // as the user named the folder
+		file = strings.TrimSuffix(name, packageSuffix)
 		res, err := verifyFile(ctx, verifyOptions{File: file, Evidence: name, Trust: filepath.Join(dir, trustFile), Decision: "redistribute"})
 		if err != nil {
 			return err
@@ -95,8 +98,6 @@ func (a *app) demo(ctx context.Context, dir string) error {
 		}
 	}
 	a.printf("\n%.1f s in all. Look for yourself:\n\n", time.Since(start).Seconds())
-	file := packages[len(packages)-1]
-	file = file[:len(file)-len(packageSuffix)]
 	self := "go run ./cmd/weighmaster"
 	a.printf("  %s verify %s --trust %s\n", self, file, filepath.Join(dir, trustFile))
 	a.printf("  %s lineage %s --project %s\n", self, file, dir)

@@ -30,7 +30,7 @@ func Select(claims []attest.Claim, artifact godigest.Digest) map[godigest.Digest
 		}
 	}
 	for _, run := range s.all {
-		if s.makesNothingNew(run, artifact) && s.inside(run) {
+		if s.makesNothingNew(run, artifact) && s.inside(run) && !decides[run.Uses] {
 			s.runs[run] = true
 		}
 	}
@@ -43,6 +43,10 @@ func Select(claims []attest.Claim, artifact godigest.Digest) map[godigest.Digest
 	s.addWithdrawals()
 	return s.bundles
 }
+
+// decides are the stage types that are about one artifact alone: what was
+// decided over a file that this one was made of belongs to that file's package.
+var decides = map[string]bool{"accept": true, "deliver": true, "reload": true, "complete": true}
 
 type selection struct {
 	claims    []attest.Claim
