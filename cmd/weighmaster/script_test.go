@@ -96,17 +96,18 @@ func runScripts(t *testing.T, dir string) {
 // cmdDemo: demo DIR. Gives the script its own copy of the demo's project.
 func cmdDemo(ts *testscript.TestScript, _ bool, args []string) {
 	demoOnce.Do(func() {
-		temp, err := os.MkdirTemp("", "weighmaster-demo-")
-		if err != nil {
-			demoOnce.err = err
-			return
-		}
-		demoOnce.dir = filepath.Join(temp, "demo")
 		self, err := exec.LookPath("weighmaster")
 		if err != nil {
 			demoOnce.err = err
 			return
 		}
+		// Beside the command that testscript made, whose folder it removes at the end.
+		temp, err := os.MkdirTemp(filepath.Dir(filepath.Dir(self)), "demo-")
+		if err != nil {
+			demoOnce.err = err
+			return
+		}
+		demoOnce.dir = filepath.Join(temp, "demo")
 		if out, err := exec.Command(self, "demo", "--dir", demoOnce.dir).CombinedOutput(); err != nil {
 			demoOnce.err = fmt.Errorf("%w: %s", err, out)
 		}
