@@ -124,7 +124,9 @@ func TestWithdrawnClaimsAreNotLookedAt(t *testing.T) {
 		bad.Name, bad.Result.Verdict, bad.Result.ExitStatus, bad.Result.Failure = "broken", schemas.Failed, 1, "out of memory"
 		w.Add(t, "baseline", &bad)
 		check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), failed, want{"results", failed, "out of memory"})
-		w.Add(t, "broken", policytest.Withdrawal("back", "broken", "out of memory; run again", policytest.Producer))
+		w.Add(t, "broken", policytest.Withdrawal("hidden", "broken", "it speaks against me", policytest.Producer))
+		check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), failed, want{"results", failed, "out of memory"})
+		w.Add(t, "broken", policytest.Withdrawal("back", "broken", "out of memory; run again", policytest.Gatekeeper))
 		check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Passed)
 	})
 }
