@@ -12,6 +12,7 @@ import (
 
 func sample() Kernel {
 	return Kernel{Name: "sample", Version: "1.0.0", Spec: "https://example.org/spec", Faults: []string{"flip"},
+		Gates: []Gate{{"bytes", "bytes", AtLeast, 1}}, Limits: []Limit{{What: "none", Probe: func(context.Context) error { return nil }}},
 		SelfCheck: func(context.Context) (Report, error) { return Report{}, nil }}
 }
 
@@ -84,9 +85,10 @@ func TestRegistryRefusesHollowAndDoubleKernels(t *testing.T) {
 	if _, err := NewRegistry(sample()); err != nil {
 		t.Fatal(err)
 	}
-	noSpec, noFaults, noCheck := sample(), sample(), sample()
-	noSpec.Spec, noFaults.Faults, noCheck.SelfCheck = "", nil, nil
-	for name, list := range map[string][]Kernel{"twice": {sample(), sample()}, "required": {noSpec}, "names the faults": {noFaults}, "check itself": {noCheck}} {
+	noSpec, noFaults, noCheck, noGates, noLimits := sample(), sample(), sample(), sample(), sample()
+	noSpec.Spec, noFaults.Faults, noCheck.SelfCheck, noGates.Gates, noLimits.Limits = "", nil, nil, nil, nil
+	for name, list := range map[string][]Kernel{"twice": {sample(), sample()}, "required": {noSpec}, "names the faults": {noFaults}, "check itself": {noCheck},
+		"states its gates": {noGates}, "and its limits": {noLimits}} {
 		if _, err := NewRegistry(list...); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want %q", err, name)
 		}

@@ -12,7 +12,10 @@ type Kernel struct {
 	Version string // semantic version; changes when a result for the same input could change
 	Spec    string // link to the specification or reference
 	Summary string // one line
-	Limits  []string
+	// Limits are the borders of what the kernel does, each shown by a probe.
+	Limits []Limit
+	// Gates are conditions on metrics that every passed report keeps, beside having no finding and no missed control.
+	Gates []Gate
 	// Faults names every kind of fault that the kernel claims to find; each has at least one planted control.
 	Faults []string
 	// SelfCheck runs the kernel on a small built-in input with every control planted.
@@ -44,13 +47,15 @@ func (k Kernel) CheckFaults(c Controls) error {
 // Registry holds kernels by name.
 type Registry struct{ byName map[string]Kernel }
 
-// NewRegistry refuses two kernels of one name, and one without version, specification, faults or self-check.
+// NewRegistry refuses two kernels of one name, and one without version, specification, gates, limits, faults or self-check.
 func NewRegistry(all ...Kernel) (*Registry, error) {
 	r := &Registry{byName: map[string]Kernel{}}
 	for _, k := range all {
 		switch {
 		case k.Name == "" || k.Version == "" || k.Spec == "":
 			return nil, fmt.Errorf("kernel %q: name, version and specification are required", k.Name)
+		case len(k.Gates) == 0 || len(k.Limits) == 0:
+			return nil, fmt.Errorf("kernel %s: a verification kernel states its gates and its limits", k.Name)
 		case len(k.Faults) == 0 || k.SelfCheck == nil:
 			return nil, fmt.Errorf("kernel %s: a verification kernel names the faults it finds and can check itself", k.Name)
 		}

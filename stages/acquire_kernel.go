@@ -31,11 +31,9 @@ func AcquireKernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: "acquire", Version: "1.0.0", Spec: "https://huggingface.co/docs/hub/api",
 		Summary: "every file of a publisher revision against the publisher's listing: size, SHA-256 or git blob id, no LFS pointer",
-		Limits: []string{
-			"the listing is believed as the publisher's word; the commit's tree is not walked",
-			"a git blob id is SHA-1: a file that only has one is bound to later reads by our own SHA-256",
-		},
-		Faults: []string{faultBytes, faultSize, faultPointer, faultOther, faultRange, faultRevision},
+		Limits:  acquireLimits(),
+		Gates:   []kernels.Gate{{Metric: "files", Unit: "files", Compare: kernels.AtLeast, Value: 1}},
+		Faults:  []string{faultBytes, faultSize, faultPointer, faultOther, faultRange, faultRevision},
 		SelfCheck: func(context.Context) (kernels.Report, error) {
 			r := AcquireKernel().NewReport()
 			sample := []byte(strings.Repeat("weights ", 100))

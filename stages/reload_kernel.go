@@ -28,11 +28,9 @@ func ReloadKernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: "reload", Version: "1.0.0", Spec: evaluate.FixturesSchema,
 		Summary: "the delivered bytes, hashed again, loaded and answering in a fresh process without network",
-		Limits: []string{
-			"GGUF files of the Llama architecture with a SentencePiece vocabulary",
-			"the box denies the network; files are as readable as for any process of the user",
-		},
-		Faults: []string{faultNetwork, faultAnswer, faultReread, faultParity},
+		Limits:  reloadLimits(),
+		Gates:   []kernels.Gate{{Metric: "prompts", Unit: "prompts", Compare: kernels.AtLeast, Value: 1}, {Metric: "parity_mismatches", Unit: "prompts", Compare: kernels.Equal, Value: 0}},
+		Faults:  []string{faultNetwork, faultAnswer, faultReread, faultParity},
 		SelfCheck: func(ctx context.Context) (kernels.Report, error) {
 			r := ReloadKernel().NewReport()
 			out := []isolation.Attempt{{Address: "beacon", Result: "connected"}}
@@ -49,6 +47,7 @@ func ReloadKernel() kernels.Kernel {
 			a.parity(evaluate.Fixtures{Fixtures: []evaluate.Fixture{{ID: "sample", PromptIDs: []uint32{1}}}}, func(string, bool) []uint32 { return []uint32{1} })
 			r.Controls.Add(a.Control)
 			r.Metric("prompts", "prompts", 1)
+			r.Metric("parity_mismatches", "prompts", float64(len(a.Parity)))
 			return r, r.Finish()
 		},
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/kernels"
@@ -20,19 +22,9 @@ func registry() (*kernels.Registry, error) {
 		stages.AcquireKernel(), stages.ReloadKernel())
 }
 
-// selfCheck is how one kernel did on its built-in input with its controls planted.
-type selfCheck struct {
-	Name     string           `json:"name"`
-	Version  string           `json:"version"`
-	Verdict  kernels.Verdict  `json:"verdict"`
-	Failure  string           `json:"failure,omitempty"`
-	Controls kernels.Controls `json:"controls"`
-}
-
 func (a *app) kernelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "kernels", Short: "List the verification kernels, or run their self-checks", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	list := &cobra.Command{
 		Use: "list", Short: "List kernels with version, specification and the faults they claim to find", Args: cobra.NoArgs, Example: "  weighmaster kernels list --json",
@@ -42,22 +34,33 @@ func (a *app) kernelsCommand() *cobra.Command {
 				return err
 			}
 			type row struct {
-				Name    string   `json:"name"`
-				Version string   `json:"version"`
-				Spec    string   `json:"spec"`
-				Summary string   `json:"summary"`
-				Limits  []string `json:"limits"`
-				Faults  []string `json:"faults"`
+				Name    string         `json:"name"`
+				Version string         `json:"version"`
+				Spec    string         `json:"spec"`
+				Summary string         `json:"summary"`
+				Limits  []string       `json:"limits"`
+				Gates   []kernels.Gate `json:"gates"`
+				Faults  []string       `json:"faults"`
 			}
 			var rows []row
 			for _, k := range reg.List() {
-				rows = append(rows, row{k.Name, k.Version, k.Spec, k.Summary, k.Limits, k.Faults})
+				limits := []string{}
+				for _, l := range k.Limits {
+					limits = append(limits, l.What)
+				}
+				rows = append(rows, row{k.Name, k.Version, k.Spec, k.Summary, limits, k.Gates, k.Faults})
 			}
 			return a.answer(rows, func() {
 				for _, k := range rows {
 					a.printf("%-12s %-7s %s\n             %s\n", k.Name, k.Version, k.Summary, k.Spec)
 					for _, f := range k.Faults {
 						a.printf("             finds: %s\n", f)
+					}
+					for _, g := range k.Gates {
+						a.printf("             gate:  %s\n", g)
+					}
+					for _, l := range k.Limits {
+						a.printf("             limit: %s\n", l)
 					}
 				}
 			})
@@ -70,43 +73,39 @@ func (a *app) kernelsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var controls kernels.Controls
-			fail, rows := 0, []selfCheck{}
-			for _, k := range reg.List() {
-				rep, err := k.SelfCheck(cmd.Context())
-				if err == nil {
-					err = k.CheckFaults(rep.Controls)
-				}
-				controls.Planted += rep.Controls.Planted
-				controls.Red += rep.Controls.Red
-				controls.Missed += rep.Controls.Missed
-				row := selfCheck{Name: k.Name, Version: k.Version, Verdict: rep.Verdict, Controls: rep.Controls}
-				if err != nil {
-					row.Verdict, row.Failure = kernels.Failed, err.Error()
-				}
-				if row.Verdict != kernels.Passed {
-					fail++
-				}
-				rows = append(rows, row)
-			}
-			if err := a.answer(map[string]any{"kernels": rows, "failed": fail, "missed": controls.Missed}, func() {
-				for _, r := range rows {
-					if r.Verdict != kernels.Passed {
-						a.printf("FAIL %-12s %s %s\n", r.Name, r.Verdict, r.Failure)
-						continue
-					}
-					a.printf("ok   %-12s controls %d/%d red\n", r.Name, r.Controls.Red, r.Controls.Planted)
-				}
-				a.printf("%d kernels: %d pass, %d fail; %d controls: %d red as planted, %d missed\n", len(rows), len(rows)-fail, fail, controls.Planted, controls.Red, controls.Missed)
-			}); err != nil {
-				return err
-			}
-			if fail > 0 || controls.Missed > 0 {
-				return &exitError{code: exitFalse}
-			}
-			return nil
+			return a.checkKernels(cmd.Context(), reg)
 		},
 	}
+	cmd.RunE = list.RunE
 	cmd.AddCommand(list, check)
 	return cmd
+}
+
+// checkKernels fails when a kernel fails, a control is missed or a limit is not as stated.
+func (a *app) checkKernels(ctx context.Context, reg *kernels.Registry) error {
+	sum := reg.Check(ctx)
+	if err := a.answer(sum, func() {
+		for _, k := range sum.Kernels {
+			word := "ok  "
+			if k.Verdict != kernels.Passed || k.Controls.Missed > 0 || len(k.LimitProblems) > 0 {
+				word = "FAIL"
+			}
+			a.printf("%s %-12s %s, controls %d/%d red %s\n", word, k.Name, k.Verdict, k.Controls.Red, k.Controls.Planted, k.Failure)
+			for _, c := range k.Controls.Results {
+				if !c.Red {
+					a.printf("     missed: %s (%s): %s\n", c.Name, c.Fault, c.Detail)
+				}
+			}
+			for _, p := range k.LimitProblems {
+				a.printf("     limit: %s\n", p)
+			}
+		}
+		a.printf("%s\n", sum)
+	}); err != nil {
+		return err
+	}
+	if !sum.OK() {
+		return &exitError{code: exitFalse}
+	}
+	return nil
 }

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/digest"
+	"github.com/weighmaster/weighmaster/kernels/divergence"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -26,7 +30,7 @@ func TestEveryKernelFindsEveryFaultItClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := k.CheckFaults(rep.Controls); err != nil {
+			if err := errors.Join(k.CheckFaults(rep.Controls), k.CheckGates(rep)); err != nil {
 				t.Error(err)
 			}
 			if rep.Verdict != kernels.Passed || rep.Controls.Missed != 0 {
@@ -51,12 +55,33 @@ func TestEveryKernelFindsEveryFaultItClaims(t *testing.T) {
 	}
 }
 
-func TestABlindedKernelIsCaught(t *testing.T) {
-	k := kernels.Kernel{Name: "blind", Faults: []string{"flip"}}
-	r := k.NewReport()
-	r.Controls.Add(kernels.ControlResult{Name: "flip one bit", Fault: "flip", Red: false})
-	if err := r.Finish(); err != nil || r.Verdict == kernels.Passed {
-		t.Fatalf("a kernel that missed its control says %s, %v", r.Verdict, err)
+// TestABlindedKernelFailsTheVerb blinds the divergence kernel: its report says
+// nothing of what its controls planted.
+func TestABlindedKernelFailsTheVerb(t *testing.T) {
+	blind := divergence.Kernel()
+	seeing := blind.SelfCheck
+	blind.SelfCheck = func(ctx context.Context) (kernels.Report, error) {
+		r, err := seeing(ctx)
+		for i := range r.Controls.Results {
+			r.Controls.Results[i].Red = false
+		}
+		r.Controls.Red, r.Controls.Missed = 0, r.Controls.Planted
+		return r, errors.Join(err, r.Finish())
+	}
+	reg, err := kernels.NewRegistry(digest.Kernel(), blind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = (&app{out: &out}).checkKernels(t.Context(), reg)
+	var exit *exitError
+	if !errors.As(err, &exit) || exit.code != exitFalse {
+		t.Errorf("got %v, want exit code %d", err, exitFalse)
+	}
+	for _, want := range []string{"FAIL divergence", "missed: ", "2 kernels: 1 pass, 1 fail; 16 controls: 7 red as planted, 9 missed; 0 limit problems"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s, want %q", &out, want)
+		}
 	}
 }
 

@@ -50,10 +50,10 @@ func Kernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: Name, Version: Version, Spec: Spec,
 		Summary: "proves from the bytes that a GGUF file was made from a snapshot or from another GGUF",
-		Limits: []string{
-			"recomputes F32, F16, BF16 and Q8_0; other types are undecided",
-			"snapshots of LlamaForCausalLM with a SentencePiece vocabulary",
-			"general.… and quantize.… keys are claims and are not derived from a snapshot",
+		Limits:  limits(),
+		Gates: []kernels.Gate{
+			{Metric: "tensors_differing", Unit: "tensors", Compare: kernels.Equal, Value: 0},
+			{Metric: "tensors_bit_exact", Unit: "tensors", Compare: kernels.AtLeast, Value: 1},
 		},
 		Faults:    Faults(),
 		SelfCheck: selfCheck,

@@ -21,16 +21,15 @@ func Kernel() kernels.Kernel {
 		Version: "1.0.0",
 		Spec:    "https://csrc.nist.gov/pubs/fips/180-4/upd1/final",
 		Summary: "A folder holds the files of its manifest: names, sizes, SHA-256 and git blob ids, nothing more and nothing less.",
-		Limits: []string{
-			"Permissions, times and empty folders are not covered.",
-			"Controls are planted in the first 1 MiB of the first file that has bytes.",
-		},
+		Limits:  limits(),
+		Gates:   []kernels.Gate{{Metric: "files_differing", Unit: "files", Compare: kernels.Equal, Value: 0}},
 	}
 	for _, c := range controls {
 		k.Faults = append(k.Faults, c.fault)
 	}
 	k.SelfCheck = func(ctx context.Context) (kernels.Report, error) {
 		r := k.NewReport()
+		r.Metric("files_differing", "files", 0)
 		if err := plant(ctx, &r.Controls, bytes.NewReader([]byte("weights")), 7); err != nil {
 			return r, err
 		}
@@ -64,9 +63,11 @@ func Verify(ctx context.Context, dir string, want Manifest) (kernels.Report, err
 		kernels.Input{Name: "folder", Digest: gotDigest, Size: total})
 	r.Metric("files", "files", float64(len(got.Files)))
 	r.Metric("size", "bytes", float64(total))
-	for _, f := range want.Compare(got) {
+	differing := want.Compare(got)
+	for _, f := range differing {
 		r.Find(f)
 	}
+	r.Metric("files_differing", "files", float64(len(differing)))
 	if err := plantIn(ctx, &r.Controls, dir, got); err != nil {
 		return r, err
 	}

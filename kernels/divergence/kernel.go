@@ -14,12 +14,9 @@ func Kernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: "divergence", Version: "1.0.0", Spec: "https://doi.org/10.1214/aoms/1177729694",
 		Summary: "how far a candidate's next-token distributions are from the reference's: KL, top-1 agreement, log-probabilities, NLL",
-		Limits: []string{
-			"logits are taken as float32 on both sides: differences below about 1e-6 nats are rounding",
-			"bounds are the policy's; this kernel fails only what cannot be measured",
-			"positions of one text are not independent: the quantiles describe this corpus and carry no confidence interval",
-		},
-		Faults: []string{faultFinite, faultPrediction, faultOrder, faultDomain, faultLength, faultCorpus},
+		Limits:  limits(),
+		Gates:   []kernels.Gate{{Metric: "positions", Unit: "positions", Compare: kernels.AtLeast, Value: 1}},
+		Faults:  []string{faultFinite, faultPrediction, faultOrder, faultDomain, faultLength, faultCorpus},
 		SelfCheck: func(ctx context.Context) (kernels.Report, error) {
 			ref, cand := sample()
 			return Compare(ctx, ref, cand, godigest.FromString("built-in sample"))

@@ -14,22 +14,25 @@ func Kernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: "evaluate", Version: "1.0.0", Spec: FixturesSchema,
 		Summary: "fixtures: prompts with known answers, decoded greedily in float64 and judged",
-		Limits: []string{
-			"greedy decoding only; sampling is not examined",
-			"chat templates are not rendered: the fixture carries the rendered prompt",
-			"a fixture shows what was asked, not what a model can do",
-		},
-		Faults: []string{faultAnswer, faultCut, faultPrompt, faultModel},
+		Limits:  limits(),
+		Gates:   []kernels.Gate{{Metric: "fixtures_total", Unit: "fixtures", Compare: kernels.AtLeast, Value: 1}},
+		Faults:  []string{faultAnswer, faultCut, faultPrompt, faultModel},
 		SelfCheck: func(ctx context.Context) (kernels.Report, error) {
-			fixtures := Fixtures{FixturesSchema, []Fixture{
-				{ID: "sample-1", Kind: "arithmetic", Language: "en", Prompt: "2 + 2", PromptIDs: []uint32{50, 32, 43, 32, 50}, PromptTokens: 5, MaxNewTokens: 4, Expect: Expect{"exact", "4"}},
-				{ID: "sample-2", Kind: "retrieval", Language: "en", Prompt: "K=X?", PromptIDs: []uint32{75, 61, 88, 63}, PromptTokens: 4, MaxNewTokens: 16, Expect: Expect{"contains", "X"}},
-			}}
-			m := book{"2 + 2": "4", "K=X?": "it is X"}
-			_, r, err := Run(ctx, m, bytesTokenizer{}, fixtures, func(uint32) (Model, error) { return book{"2 + 2": "5", "K=X?": "5"}, nil })
-			return r, err
+			return runSample(ctx, func(*Fixture) {})
 		},
 	}
+}
+
+// runSample answers the built-in fixtures, the first of them changed, from a book.
+func runSample(ctx context.Context, change func(*Fixture)) (kernels.Report, error) {
+	fixtures := Fixtures{FixturesSchema, []Fixture{
+		{ID: "sample-1", Kind: "arithmetic", Language: "en", Prompt: "2 + 2", PromptIDs: []uint32{50, 32, 43, 32, 50}, PromptTokens: 5, MaxNewTokens: 4, Expect: Expect{"exact", "4"}},
+		{ID: "sample-2", Kind: "retrieval", Language: "en", Prompt: "K=X?", PromptIDs: []uint32{75, 61, 88, 63}, PromptTokens: 4, MaxNewTokens: 16, Expect: Expect{"contains", "X"}},
+	}}
+	change(&fixtures.Fixtures[0])
+	m := book{"2 + 2": "4", "K=X?": "it is X"}
+	_, r, err := Run(ctx, m, bytesTokenizer{}, fixtures, func(uint32) (Model, error) { return book{"2 + 2": "5", "K=X?": "5"}, nil })
+	return r, err
 }
 
 // book is a model of the built-in sample: it looks its answers up.

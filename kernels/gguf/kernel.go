@@ -27,11 +27,8 @@ func Kernel() kernels.Kernel {
 		Version: "1.0.0",
 		Spec:    "https://github.com/ggml-org/ggml/blob/master/docs/gguf.md",
 		Summary: "The header is well formed and the tensors fill the file: each once, in order, without gaps, overlaps or bytes that no tensor owns.",
-		Limits: []string{
-			"Tensor data is not read: NaN, ranges and scales are not looked at.",
-			"Split files and version 1 are refused by name.",
-			"Controls are planted in a re-encoded copy of the file's own header, or in a built-in file where it has no tensors or is refused.",
-		},
+		Limits:  kernelLimits(),
+		Gates:   []kernels.Gate{{Metric: "format version", Unit: "version", Compare: kernels.AtLeast, Value: 2}},
 	}
 	for _, c := range controls {
 		k.Faults = append(k.Faults, c.fault)

@@ -21,11 +21,8 @@ func Kernel() kernels.Kernel {
 		Version: "1.0.0",
 		Spec:    "https://github.com/huggingface/safetensors#format",
 		Summary: "Headers are well formed, tensors fill their files, index and shards name the same tensors, and shapes agree with config.json.",
-		Limits: []string{
-			"Tensor data is not read: NaN and Inf are not looked at.",
-			"Shapes are compared with config.json for LlamaForCausalLM; for other architectures tensors and parameters are only counted.",
-			"Controls are planted in a re-encoded copy of the first shard's header and in copies of the index, or in a built-in snapshot where this one is refused.",
-		},
+		Limits:  kernelLimits(),
+		Gates:   []kernels.Gate{{Metric: "shards", Unit: "shards", Compare: kernels.AtLeast, Value: 1}},
 	}
 	for _, c := range controls {
 		k.Faults = append(k.Faults, c.fault)

@@ -27,11 +27,10 @@ func Kernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: Name, Version: Version, Spec: Spec,
 		Summary: "compares two tokenizers on the ids and the texts that they give, with no difference allowed",
-		Limits: []string{
-			"tokenizer.json: byte-pair encoding; normalizers Replace and Prepend; pre-tokenizers Metaspace, Split and Digits",
-			"GGUF: the SentencePiece-style model \"llama\"",
-			"expressions that mean the same in Oniguruma and RE2",
-			"what the corpus does not show is not compared",
+		Limits:  kernelLimits(),
+		Gates: []kernels.Gate{
+			{Metric: "texts_differing", Unit: "texts", Compare: kernels.Equal, Value: 0},
+			{Metric: "texts", Unit: "texts", Compare: kernels.AtLeast, Value: MinCorpus},
 		},
 		Faults:    faultNames(),
 		SelfCheck: selfCheck,
