@@ -70,7 +70,7 @@ func (p *plan) view(f *File) (io.ReaderAt, int64) {
 	padded, _ := pad(int64(head.Len()), p.alignment)
 	head.Write(bytes.Repeat([]byte{p.paddingByte}, int(padded)-head.Len()))
 	size := padded + f.Size - f.DataOffset - p.cut
-	return spliced{head.Bytes(), f.r, f.DataOffset, size}, size + p.trailing
+	return spliced{head.Bytes(), f.Parts[0].R, f.DataOffset, size}, size + p.trailing
 }
 
 // spliced reads head, then r from the given offset up to size bytes in all, then zeros.

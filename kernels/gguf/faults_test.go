@@ -101,7 +101,7 @@ var hostile = map[string]struct {
 	"alignment 4":                        {little3(0, 1).kv(keyAlignment, TypeUint32).u32(4).b, "got 4"},
 	"alignment 2^31":                     {little3(0, 1).kv(keyAlignment, TypeUint32).u32(1 << 31).b, "got 2147483648"},
 	"alignment of type UINT64":           {little3(0, 1).kv(keyAlignment, TypeUint64).u64(32).b, "got UINT64"},
-	"part of a split":                    {little3(0, 2).kv(keySplits, TypeUint16).raw(3, 0).kv(keySplitNo, TypeUint16).raw(1, 0).b, "part 2 of 3 of a split file; splits are not read"},
+	"part of a split":                    {little3(0, 2).kv(keySplits, TypeUint16).raw(3, 0).kv(keySplitNo, TypeUint16).raw(1, 0).b, "part 2 of 3 of a split file, want a whole file; open all parts together"},
 	"split without a number":             {little3(0, 1).kv(keySplits, TypeString).str("3").b, "want an integer"},
 	"duplicate tensor":                   {little3(2, 0).tensor("a", F32, 0, 8).tensor("a", F32, 32, 8).data(32, 64), `"a" a second time`},
 	"NUL in a tensor name":               {little3(1, 0).tensor("a\x00b", F32, 0, 8).data(32, 32), "without NUL"},

@@ -6,6 +6,9 @@
 // overlaps, no bytes that no tensor owns. What is refused is refused with its
 // offset, what stands there and what should. Tensor data is never loaded.
 //
+// A split model opens as one file, see [OpenSplit]. Tensor data comes out
+// little-endian from [File.Data], whatever the file's order.
+//
 // Three things are the reader's choice where readers differ: a dimension of
 // zero is refused, a name of [NameWarning] bytes and more is a warning, and so
 // is a file that ends without the zero padding after its last tensor.
@@ -26,8 +29,9 @@ type TensorInfo struct {
 	// matrix of R rows and C columns is [C, R]. Up to 4, none is a scalar.
 	Dims []uint64
 	Type Type
-	// Offset and Size are the absolute byte range [Offset, Offset+Size) in the file.
+	// Offset and Size are the absolute byte range [Offset, Offset+Size) in its file.
 	Offset, Size int64
+	Part         int // position of its file in [File.Parts], 0 where the model is one file
 }
 
 // Elements is the number of elements.
@@ -39,20 +43,29 @@ func (t TensorInfo) Elements() uint64 {
 	return n
 }
 
-// File is a parsed header. Its fields are not to be changed.
+// Part is one file of a model: the only one, or one of several that it was split into.
+type Part struct {
+	Name string // file name for messages, compared with split.no where it is that of a part; may be empty
+	R    io.ReaderAt
+	Size int64 // bytes
+}
+
+// File is a parsed header, or those of all parts of a split model as if they
+// were one. Its fields are not to be changed.
 type File struct {
 	Version    uint32
-	Order      binary.ByteOrder // of the header and of the tensor data, which Section does not turn round
-	Alignment  uint64           // bytes
-	KVs        []KV             // in file order
-	Tensors    []TensorInfo     // in file order, which is also the order of offsets
-	DataOffset int64            // bytes from the start of the file to the tensor data
-	Size       int64            // bytes of the file
+	Order      binary.ByteOrder // of the header and of the tensor data, see [File.Section] and [File.Data]
+	Alignment  uint64           // bytes, of the first part
+	KVs        []KV             // in file order; of a split model those of the first part without split.*
+	Tensors    []TensorInfo     // in file order, which is also the order of parts and offsets
+	DataOffset int64            // bytes from the start of the first part to its tensor data
+	Size       int64            // bytes of all parts
+	Parts      []Part           // in the order of split.no
 	Warnings   []string         // what other readers may refuse
 
-	r       io.ReaderAt
 	kvs     map[string]int
 	tensors map[string]int
+	splitNo uint64
 }
 
 // KV finds the value of a key.
@@ -73,15 +86,19 @@ func (f *File) Tensor(name string) (TensorInfo, bool) {
 	return f.Tensors[i], true
 }
 
-// Section reads the bytes of a tensor of this file.
+// Section reads the bytes of a tensor of this file as they stand there; see [File.Data] for big-endian files.
 func (f *File) Section(t TensorInfo) *io.SectionReader {
-	return io.NewSectionReader(f.r, t.Offset, t.Size)
+	return io.NewSectionReader(f.Parts[t.Part].R, t.Offset, t.Size)
 }
 
-// Source gives a tensor of this file to [Write] as it is.
+// Source gives a tensor of this file to [Write].
 func (f *File) Source(t TensorInfo) TensorSource {
 	return TensorSource{Name: t.Name, Dims: t.Dims, Type: t.Type, Data: func(w io.Writer) error {
-		_, err := io.Copy(w, f.Section(t))
+		data, err := f.Data(t)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(w, data)
 		return err
 	}}
 }

@@ -145,7 +145,7 @@ func (f *File) checkZero(what string, from, to int64) error {
 		return nil
 	}
 	b := make([]byte, to-from)
-	if n, err := f.r.ReadAt(b, from); n < len(b) {
+	if n, err := f.Parts[0].R.ReadAt(b, from); n < len(b) {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}

@@ -15,6 +15,7 @@ const (
 	MaxDims      = 4         // dimensions of a tensor
 	MaxHeader    = 1 << 30   // bytes before the tensor data
 	MaxAlignment = 1 << 20   // bytes
+	MaxParts     = 1<<16 - 1 // files of a split model
 
 	// NameWarning is the length in bytes from which llama.cpp refuses a tensor name.
 	NameWarning = 64

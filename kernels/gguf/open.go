@@ -12,8 +12,6 @@ import (
 const (
 	magic        = "GGUF"
 	keyAlignment = "general.alignment"
-	keySplitNo   = "split.no"
-	keySplits    = "split.count"
 )
 
 // Open reads the header of a file of size bytes and checks that the tensors
@@ -22,19 +20,28 @@ const (
 //
 // Memory stays within a small multiple of the header's own bytes, see the limits.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	if size < 0 {
-		return nil, fmt.Errorf("gguf: got a file of %d bytes, want 0 or more", size)
+	f, err := open(Part{R: r, Size: size})
+	if err == nil {
+		err = f.checkWhole()
 	}
-	f := &File{Size: size, r: r, kvs: map[string]int{}, tensors: map[string]int{}}
-	c := newCursor(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// open opens a file that may be a part.
+func open(p Part) (*File, error) {
+	if p.Size < 0 {
+		return nil, fmt.Errorf("gguf: got a file of %d bytes, want 0 or more", p.Size)
+	}
+	f := &File{Size: p.Size, Parts: []Part{p}, kvs: map[string]int{}, tensors: map[string]int{}}
+	c := newCursor(p.R, p.Size)
 	tensors, kvs, err := f.readPreamble(c)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.readKVs(c, kvs); err != nil {
-		return nil, err
-	}
-	if err := f.checkSplit(c); err != nil {
 		return nil, err
 	}
 	if f.Alignment, err = alignment(f.KV(keyAlignment)); err != nil {
@@ -115,27 +122,15 @@ func (f *File) readKVs(c *cursor, n int) error {
 	return nil
 }
 
-// checkSplit refuses one part of a model that was split: judged alone it would
+// checkWhole refuses one part of a model that was split: judged alone it would
 // look like a whole model with few tensors.
-func (f *File) checkSplit(c *cursor) error {
-	v, ok := f.KV(keySplits)
-	if !ok {
-		return nil
+func (f *File) checkWhole() error {
+	no, count, err := f.splitNumbers()
+	if err != nil || count <= 1 {
+		return err
 	}
-	count, ok := v.Uint()
-	if !ok {
-		return c.fail("key \""+keySplits+"\"", v.Type.String(), "an integer")
-	}
-	if count <= 1 {
-		return nil
-	}
-	v, _ = f.KV(keySplitNo)
-	no, ok := v.Uint()
-	if !ok || no >= count {
-		return c.fail("key \""+keySplitNo+"\"", v.String(), fmt.Sprintf("an integer below %d", count))
-	}
-	return &FormatError{Offset: c.off, What: "key \"" + keySplits + "\"", Got: fmt.Sprintf("part %d of %d of a split file; splits are not read", no+1, count),
-		Want: "a whole file", Next: "merge the parts with llama-gguf-split --merge"}
+	return &FormatError{What: "key \"" + keySplits + "\"", Got: fmt.Sprintf("part %d of %d of a split file", no+1, count),
+		Want: "a whole file", Next: "open all parts together, or merge them with llama-gguf-split --merge"}
 }
 
 // alignment judges general.alignment, whose offset is not kept: the key names it.
