@@ -3,6 +3,7 @@ package quant
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,65 +12,79 @@ import (
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
-// TestDequantizationEqualsLlamaCpp compares with what gguf-py, llama.cpp's own
-// Python reader, gives for files that llama-quantize made: the first eight bytes
-// of the SHA-256 over all float32 weights of one type, tensor after tensor.
+// TestDequantizationEqualsLlamaCpp compares with what llama.cpp's own Python
+// reader, gguf 0.19.0, gives for files that llama-quantize made. testdata/tensors.json has,
+// tensor by tensor, the first eight bytes of the SHA-256 of the float32 weights:
+//
+//	dequantize.py llama-grouped/*.gguf llama-grouped/more/*.gguf llama-odd/*.gguf
 func TestDequantizationEqualsLlamaCpp(t *testing.T) {
-	for _, c := range []struct {
-		file string
-		typ  gguf.Type
-		want string
-	}{
-		{"Q8_0.gguf", gguf.Q8_0, "f38548ffc6f61115"},
-		{"Q6_K.gguf", gguf.Q6_K, "61ca7f469a89b03f"},
-		{"Q5_K_M.gguf", gguf.Q5_K, "1b97b40794f155dc"},
-		{"Q5_K_M.gguf", gguf.Q6_K, "71026d35e270b9b3"},
-		{"Q4_K_M.gguf", gguf.Q4_K, "514d335df8f31860"},
-		{"Q3_K_M.gguf", gguf.Q3_K, "3aba19a31158b134"},
-		{"Q3_K_M.gguf", gguf.Q4_K, "96021b7339096ced"},
-		{"Q3_K_M.gguf", gguf.Q5_K, "4942a7f956c964c2"},
-		{"more/Q2_K.gguf", gguf.Q2_K, "5946fac291111f6a"},
-		{"more/Q2_K.gguf", gguf.Q3_K, "77cd6b3b8158ffd1"},
-		{"more/Q4_0.gguf", gguf.Q4_0, "8a592131536a22ca"},
-		{"more/Q4_1.gguf", gguf.Q4_1, "aadf3a46b5447da2"},
-		{"more/Q5_0.gguf", gguf.Q5_0, "2b5929a6deaba344"},
-		{"more/Q5_1.gguf", gguf.Q5_1, "85963d3665d0373b"},
-	} {
-		t.Run(c.typ.String()+" of "+c.file, func(t *testing.T) {
-			f, err := os.Open(filepath.Join(shared.Path(t, "data", "llama-grouped"), c.file))
-			if err != nil {
-				t.Fatal(err)
+	raw, err := os.ReadFile("testdata/tensors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files map[string]map[string]string
+	if err := json.Unmarshal(raw, &files); err != nil {
+		t.Fatal(err)
+	}
+	data, seen := shared.Path(t, "data"), map[gguf.Type]bool{}
+	for file, digests := range files {
+		f, model := openModel(t, filepath.Join(data, file))
+		for _, tensor := range model.Tensors {
+			seen[tensor.Type] = true
+			if len(digests) != len(model.Tensors) || digests[tensor.Name] == "" {
+				t.Fatalf("%s: the digests are of other tensors; make testdata/tensors.json anew", file)
 			}
+		}
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
 			defer f.Close()
-			info, err := f.Stat()
-			if err != nil {
-				t.Fatal(err)
-			}
-			model, err := gguf.Open(f, info.Size())
-			if err != nil {
-				t.Fatal(err)
-			}
-			codec, err := For(c.typ)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum := sha256.New()
 			for _, tensor := range model.Tensors {
-				if tensor.Type != c.typ {
-					continue
-				}
-				body, weights := make([]byte, tensor.Size), make([]float32, tensor.Elements())
-				if _, err := model.Section(tensor).ReadAt(body, 0); err != nil {
-					t.Fatal(err)
-				}
-				codec.Dequantize(weights, body)
+				weights := readTensor(t, model, tensor)
 				out := make([]byte, 4*len(weights))
 				quantizeF32(out, weights)
-				sum.Write(out)
-			}
-			if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
+				if sum := sha256.Sum256(out); hex.EncodeToString(sum[:8]) != digests[tensor.Name] {
+					t.Errorf("%s, %s: got weights with digest %x, want %s", tensor.Name, tensor.Type, sum[:8], digests[tensor.Name])
+				}
 			}
 		})
 	}
+	for _, typ := range []gguf.Type{
+		gguf.F32, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K,
+		gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_NL, gguf.IQ4_XS, gguf.TQ1_0, gguf.TQ2_0,
+	} {
+		if !seen[typ] {
+			t.Errorf("no file has a tensor of type %s", typ)
+		}
+	}
+}
+
+func openModel(t *testing.T, path string) (*os.File, *gguf.File) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := gguf.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, model
+}
+
+func readTensor(t *testing.T, model *gguf.File, tensor gguf.TensorInfo) []float32 {
+	t.Helper()
+	codec, err := For(tensor.Type)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, weights := make([]byte, tensor.Size), make([]float32, tensor.Elements())
+	if _, err := model.Section(tensor).ReadAt(body, 0); err != nil {
+		t.Fatal(err)
+	}
+	codec.Dequantize(weights, body)
+	return weights
 }

@@ -1,0 +1,37 @@
+"""Dequantizes with gguf, llama.cpp's own Python package.
+
+usage: dequantize.py FOLDER          for every TYPE.blocks of a type that gguf reads, write TYPE.floats
+       dequantize.py FILE.gguf...    print, as JSON, the digest of each tensor's weights
+"""
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+
+def digest(weights):
+    """First eight bytes of the SHA-256 of the weights as little-endian float32."""
+    return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f4").tobytes()).hexdigest()[:16]
+
+
+if Path(sys.argv[1]).is_dir():
+    for path in sorted(Path(sys.argv[1]).glob("*.blocks")):
+        kind = gguf.GGMLQuantizationType[path.stem]
+        blocks = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+        blocks = blocks.reshape(-1, gguf.GGML_QUANT_SIZES[kind][1])
+        try:
+            with np.errstate(all="ignore"):
+                weights = gguf.dequantize(blocks, kind)
+        except NotImplementedError:
+            continue
+        path.with_suffix(".floats").write_bytes(weights.astype("<f4").tobytes())
+else:
+    out = {}
+    for path in map(Path, sys.argv[1:]):
+        reader = gguf.GGUFReader(path)
+        out[str(path)] = {t.name: digest(gguf.dequantize(t.data, t.tensor_type)) for t in reader.tensors}
+    json.dump(out, sys.stdout, indent=1)
+    print()
