@@ -1,0 +1,91 @@
+package quant
+
+import (
+	"encoding/binary"
+
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+)
+
+// Variant names a build of ggml's quantizers. Builds differ in which products
+// the compiler fuses into the sum that follows (no rounding between), which can turn
+// the choice between two nearly equal scales.
+type Variant string
+
+// The builds that are reproduced.
+const (
+	Plain    Variant = "plain"     // no fused multiply-add: x86-64 as CMake builds it
+	GCCFMA   Variant = "gcc-fma"   // gcc -O3 with fused multiply-add: x86-64 -march=native, arm64
+	ClangFMA Variant = "clang-fma" // clang -O3 with fused multiply-add: arm64
+)
+
+// rowsFunc quantizes whole rows; see [Quantizer.Rows].
+type rowsFunc func(dst []byte, src []float32, width int, importance []float32)
+
+var searches = map[gguf.Type]map[Variant]rowsFunc{
+	gguf.Q4_K: {Plain: rowsQ4K[plainBuild]},
+	gguf.Q5_K: {Plain: rowsQ5K[plainBuild]},
+	gguf.Q6_K: {Plain: rowsQ6K[plainBuild]},
+}
+
+// Variants lists the builds whose bits can differ for a type and that are
+// reproduced, Plain first; nil where no search of the type is. A type on which all
+// builds agree has only Plain.
+func Variants(t gguf.Type) []Variant {
+	if c, ok := codecs[t]; ok && c.Quantize != nil {
+		return []Variant{Plain}
+	}
+	var list []Variant
+	for _, v := range []Variant{Plain, GCCFMA, ClangFMA} {
+		if searches[t][v] != nil {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// Recomputed says whether the blocks of a type can be recomputed from source weights.
+func Recomputed(t gguf.Type) bool { return len(Variants(t)) > 0 }
+
+// Quantizer makes the blocks of one type as one build of ggml does.
+type Quantizer struct {
+	Type    gguf.Type
+	Variant Variant
+	rows    rowsFunc
+}
+
+// NewQuantizer returns the quantizer of a type as a build computes it, or a
+// [NoCodecError]. For a type on which all builds agree any variant gives the same.
+func NewQuantizer(t gguf.Type, v Variant) (Quantizer, error) {
+	c, err := For(t)
+	if err != nil {
+		return Quantizer{}, err
+	}
+	if c.Quantize != nil {
+		rows := func(dst []byte, src []float32, _ int, _ []float32) { c.Quantize(dst, src) }
+		return Quantizer{t, v, rows}, nil
+	}
+	rows := searches[t][v]
+	if rows == nil {
+		return Quantizer{}, &NoCodecError{Type: t, Writing: true}
+	}
+	return Quantizer{t, v, rows}, nil
+}
+
+// Rows quantizes whole rows of width weights into dst, which has the bytes of
+// their blocks. width is a multiple of the block and len(src) of width. importance
+// has width numbers, one for each column, or is nil: then the search runs without a matrix. With other
+// lengths it panics, as a slice expression does.
+func (q Quantizer) Rows(dst []byte, src []float32, width int, importance []float32) {
+	q.rows(dst, src, width, importance)
+}
+
+// column gives the importance of n columns from at on, nil without a matrix.
+func column(importance []float32, at, n int) []float32 {
+	if importance == nil {
+		return nil
+	}
+	return importance[at : at+n]
+}
+
+// putHalf stores a number as binary16.
+func putHalf(p []byte, f float32) { binary.LittleEndian.PutUint16(p, FloatToHalf(f)) }
