@@ -37,7 +37,7 @@ func (Derive) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		return nil, err
 	}
 	defer f.Close()
-	report, err := derive.Check(ctx, from, target)
+	report, err := derive.Check(ctx, from, target, derive.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("derive %s from %s: %w", product.Name, source.Name, err)
 	}

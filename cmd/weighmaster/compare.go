@@ -29,7 +29,7 @@ func (a *app) compareCommand() *cobra.Command {
 				return err
 			}
 			defer closeTarget()
-			rel, err := derive.Compare(cmd.Context(), source, target)
+			rel, err := derive.Compare(cmd.Context(), source, target, derive.Options{})
 			if errors.Is(err, fs.ErrNotExist) {
 				return usage("compare %s with %s: %v; want a Hugging Face folder or a GGUF file", args[0], args[1], err)
 			}

@@ -24,7 +24,7 @@ func BenchmarkTensors(b *testing.B) {
 			}
 			b.SetBytes(src.size())
 			for b.Loop() {
-				inv, err := compareTensors(b.Context(), src, dst)
+				inv, err := compareTensors(b.Context(), src, dst, Options{})
 				if err != nil || len(inv.findings) > 0 {
 					b.Fatal(err, inv.findings)
 				}
@@ -39,7 +39,7 @@ func BenchmarkCheck(b *testing.B) {
 	product := readFile(b, filepath.Join(dir, "BF16.gguf"))
 	b.SetBytes(product.Size)
 	for b.Loop() {
-		if _, err := Check(b.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, product); err != nil {
+		if _, err := Check(b.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, product, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

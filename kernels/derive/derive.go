@@ -64,7 +64,7 @@ func Kernel() kernels.Kernel {
 // kind in views of the product. An error means that it could not be checked: an
 // unusable source, or reading failed. A product that is malformed, truncated or
 // different is a failed report.
-func Check(ctx context.Context, from Input, product File) (kernels.Report, error) {
+func Check(ctx context.Context, from Input, product File, o Options) (kernels.Report, error) {
 	report := Kernel().NewReport()
 	src, err := open(from)
 	if err != nil {
@@ -79,7 +79,7 @@ func Check(ctx context.Context, from Input, product File) (kernels.Report, error
 	if err != nil {
 		return report, fmt.Errorf("product: %w", err)
 	}
-	inventory, err := compareTensors(ctx, src, target)
+	inventory, err := compareTensors(ctx, src, target, o)
 	if err != nil {
 		return report, err
 	}

@@ -77,7 +77,7 @@ func TestRealFilesDerive(t *testing.T) {
 		{"BF16 to itself", Input{GGUF: &bf16}, bf16, 40},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report, err := Check(t.Context(), c.src, c.product)
+			report, err := Check(t.Context(), c.src, c.product, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ func same(kvs []gguf.KV) []gguf.KV { return kvs }
 
 func TestExampleModelDerives(t *testing.T) {
 	snapshot := exampleSnapshot(t)
-	report, err := Check(t.Context(), Input{Snapshot: snapshot}, convertWith(t, snapshot, same))
+	report, err := Check(t.Context(), Input{Snapshot: snapshot}, convertWith(t, snapshot, same), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestChatTemplateChangedInAReupload(t *testing.T) {
 		}
 		return kvs
 	})
-	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product)
+	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestTokenizerFilesThatDisagree(t *testing.T) {
 		t.Fatal("the example's tokenizer.json has no <tool_call> to change")
 	}
 	snapshot["tokenizer.json"] = &fstest.MapFile{Data: changed}
-	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product)
+	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestATokenizerThatIsNotDerivedIsUndecided(t *testing.T) {
 	snapshot := exampleSnapshot(t)
 	product := convertWith(t, snapshot, same)
 	delete(snapshot, "tokenizer.model")
-	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product)
+	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestAnotherRevisionOfTheSameModel(t *testing.T) {
 		body[i] ^= 1
 	}
 	snapshot[name] = &fstest.MapFile{Data: body}
-	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product)
+	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func limits() []kernels.Limit {
 			if err != nil {
 				return err
 			}
-			return kernels.Unseen(Check(ctx, source, changed))
+			return kernels.Unseen(Check(ctx, source, changed, Options{}))
 		}},
 		{What: "a snapshot whose architecture has no mapping is refused by name", Probe: func(ctx context.Context) error {
 			source, product, err := example(ctx)
@@ -34,7 +34,7 @@ func limits() []kernels.Limit {
 				folder[name] = body
 			}
 			folder["config.json"] = []byte(strings.Replace(exampleConfig, "LlamaForCausalLM", "UnheardOfForCausalLM", 1))
-			r, err := Check(ctx, Input{Snapshot: folder}, product)
+			r, err := Check(ctx, Input{Snapshot: folder}, product, Options{})
 			return kernels.Refuses(r, err, "UnheardOfForCausalLM")
 		}},
 	}

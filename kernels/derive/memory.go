@@ -2,8 +2,10 @@ package derive
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
-	"sort"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -45,11 +47,6 @@ func (f memoryFile) ModTime() time.Time         { return time.Time{} }
 func (f memoryFile) IsDir() bool                { return false }
 func (f memoryFile) Sys() any                   { return nil }
 
-func sortedNames[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
+func sortedNames[V any](m map[string]V) []string { return sortedKeys(m) }
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -11,31 +11,64 @@ import (
 	"github.com/weighmaster/weighmaster/kernels/quant"
 )
 
-// chunk is the number of weights that a worker holds at once: a multiple of every block length.
-const chunk = 64 << 10
+const (
+	// chunk is about the number of weights that a worker holds at once, a multiple of every
+	// block length. Quantizers take whole rows: rows in whole multiples up to it, longer ones alone.
+	chunk = 64 << 10
+	// maxRow is the longest row in weights that is recomputed; real models stay below a sixteenth of it.
+	maxRow = 4 << 20
+)
 
 // pair is one tensor of the source with the one of its name in the product.
 type pair struct {
 	src, dst *tensor
-	// want writes the product's type from float32; unused when both sides store the same type.
-	want quant.Codec
+	// importance is this tensor's part of the matrix at hand: a number for each column, of
+	// each expert. Nil where there is none.
+	importance []float32
 }
 
 // newPair tells why a product's tensor cannot be recomputed, if it cannot.
 func newPair(src, dst *tensor) (*pair, error) {
 	p := &pair{src: src, dst: dst}
-	if src.typ == dst.typ {
+	if p.same() {
 		return p, nil
 	}
 	if src.typ.Quantized() {
 		return nil, fmt.Errorf("type %s made from the quantized type %s is not recomputed", dst.typ, src.typ)
 	}
-	var err error
-	if p.want, err = quant.Writer(dst.typ); err != nil || src.rows.Codec.Dequantize == nil {
+	if _, err := newWriter(dst.typ, plain); err != nil || src.rows.Codec.Dequantize == nil {
 		return nil, fmt.Errorf("type %s is not recomputed", dst.typ)
+	}
+	if p.width() > maxRow {
+		return nil, fmt.Errorf("rows of %d weights, more than %d, are not recomputed", p.width(), maxRow)
 	}
 	return p, nil
 }
+
+// same tells that both sides store the same type, so that bytes are compared as they stand.
+func (p *pair) same() bool { return p.src.typ == p.dst.typ }
+
+// width is the length of a row as the product has it.
+func (p *pair) width() int64 {
+	if len(p.src.dims) == 0 {
+		return 1
+	}
+	return int64(p.src.dims[0])
+}
+
+// step is the number of weights of one chunk.
+func (p *pair) step() int64 {
+	switch {
+	case p.same():
+		return chunk
+	case p.width() > chunk:
+		return p.width()
+	}
+	return chunk / p.width() * p.width()
+}
+
+// blocks is the number of blocks of the product's tensor.
+func (p *pair) blocks() int64 { return p.src.rows.Weights() / int64(p.dst.rows.Codec.Weights) }
 
 // difference collects the blocks of a tensor that differ. The zero value is none.
 type difference struct {
@@ -57,8 +90,9 @@ func (d *difference) add(e difference) {
 
 // buffers are the memory of one worker, reused over chunks.
 type buffers struct {
-	got, raw, want []byte
-	floats         []float32
+	got, raw, want       []byte
+	floats               []float32 // as the quantizer sees them
+	source, theirs, ours []float32 // as stored, for measuring
 }
 
 var pool = sync.Pool{New: func() any { return new(buffers) }}
@@ -71,25 +105,28 @@ func grow[T any](s []T, n int64) []T {
 	return s[:n]
 }
 
-// compare recomputes the weights [from, to) and compares them with the
-// product's bytes. Both bounds are multiples of the block, or the end.
-func (p *pair) compare(ctx context.Context, from, to int64) (difference, error) {
+// compare recomputes the weights [from, to) in the way of a making and compares
+// them with the product's bytes. Both bounds are multiples of step, or the end.
+func (p *pair) compare(ctx context.Context, m making, from, to int64) (difference, error) {
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 	var d difference
-	for at := from; at < to; at += chunk {
+	var k *maker
+	if !p.same() {
+		var err error
+		if k, err = p.maker(m); err != nil {
+			return d, err
+		}
+	}
+	for at := from; at < to; at += p.step() {
 		if err := ctx.Err(); err != nil {
 			return d, err
 		}
-		n := min(chunk, to-at)
-		b.got = grow(b.got, p.dst.rows.Codec.Size(n))
-		if err := p.dst.rows.Raw(b.got, at); err != nil {
-			return d, fmt.Errorf("product: tensor %s: %w", p.dst.origin, err)
-		}
-		want, err := p.wanted(b, at, n)
-		if err != nil {
+		n := min(p.step(), to-at)
+		if err := p.read(b, at, n); err != nil {
 			return d, err
 		}
+		want := p.wanted(b, k, at, n)
 		if !bytes.Equal(b.got, want) {
 			d.add(differing(b.got, want, at, p.dst.rows.Codec))
 		}
@@ -97,22 +134,31 @@ func (p *pair) compare(ctx context.Context, from, to int64) (difference, error) 
 	return d, nil
 }
 
-// wanted recomputes n weights from at on, in the product's type.
-func (p *pair) wanted(b *buffers, at, n int64) ([]byte, error) {
+// read fills got and raw with n weights of both sides from at on.
+func (p *pair) read(b *buffers, at, n int64) error {
+	b.got = grow(b.got, p.dst.rows.Codec.Size(n))
+	if err := p.dst.rows.Raw(b.got, at); err != nil {
+		return fmt.Errorf("product: tensor %s: %w", p.dst.origin, err)
+	}
 	b.raw = grow(b.raw, p.src.rows.Codec.Size(n))
 	if err := p.src.rows.Raw(b.raw, at); err != nil {
-		return nil, fmt.Errorf("source: tensor %s: %w", p.src.origin, err)
+		return fmt.Errorf("source: tensor %s: %w", p.src.origin, err)
 	}
-	if p.src.typ == p.dst.typ {
+	return nil
+}
+
+// wanted is what the product should store for the weights that were read; the result is valid until b is used again.
+func (p *pair) wanted(b *buffers, k *maker, at, n int64) []byte {
+	if p.same() {
 		if p.src.typ == gguf.BF16 && !bytes.Equal(b.got, b.raw) {
 			quant.QuietBF16(b.raw)
 		}
-		return b.raw, nil
+		return b.raw
 	}
-	b.floats, b.want = grow(b.floats, n), grow(b.want, p.want.Size(n))
+	b.floats, b.want = grow(b.floats, n), grow(b.want, p.dst.rows.Codec.Size(n))
 	p.src.rows.Codec.Dequantize(b.floats, b.raw)
-	p.want.Quantize(b.want, b.floats)
-	return b.want, nil
+	k.make(b.want, b.floats, at)
+	return b.want
 }
 
 // differing walks the blocks of a chunk that is known to differ.
@@ -120,7 +166,10 @@ func differing(got, want []byte, at int64, c quant.Codec) difference {
 	var d difference
 	for i := 0; i < len(got); i += c.Bytes {
 		if g, w := got[i:i+c.Bytes], want[i:i+c.Bytes]; !bytes.Equal(g, w) {
-			d.add(difference{blocks: 1, first: at + int64(i/c.Bytes*c.Weights), got: bytes.Clone(g), want: bytes.Clone(w)})
+			d.blocks++
+			if d.blocks == 1 {
+				d.first, d.got, d.want = at+int64(i/c.Bytes*c.Weights), bytes.Clone(g), bytes.Clone(w)
+			}
 		}
 	}
 	return d

@@ -93,15 +93,15 @@ func (c *controls) excerpt(typ gguf.Type, matrix bool) (*pair, []byte, error) {
 	if best == nil {
 		return nil, nil, nil
 	}
-	n := min(best.rows.Weights(), chunk)
 	made := *best
-	made.typ, made.rows = typ, convert.Rows{Codec: codec, Count: 1, Width: n}
-	p := &pair{src: best, dst: &made, want: codec}
-	want, err := p.wanted(new(buffers), 0, n)
+	made.typ = typ
+	p := &pair{src: best, dst: &made}
+	n := min(best.rows.Weights(), p.step())
+	made.rows = convert.Rows{Codec: codec, Count: 1, Width: n}
+	body, err := p.product(n)
 	if err != nil {
 		return nil, nil, err
 	}
-	body := bytes.Clone(want)
 	if bestOwn {
 		theirs := make([]byte, len(body))
 		if err := c.dst.byName[best.name].rows.Raw(theirs, 0); err != nil {
@@ -114,11 +114,28 @@ func (c *controls) excerpt(typ gguf.Type, matrix bool) (*pair, []byte, error) {
 	return p, body, nil
 }
 
+// product makes the first n weights of a pair's product.
+func (p *pair) product(n int64) ([]byte, error) {
+	b := new(buffers)
+	b.raw = grow(b.raw, p.src.rows.Codec.Size(n))
+	if err := p.src.rows.Raw(b.raw, 0); err != nil {
+		return nil, err
+	}
+	if p.same() {
+		return b.raw, nil
+	}
+	k, err := p.maker(making{build: plain})
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(p.wanted(b, k, 0, n)), nil
+}
+
 // seen compares an excerpt with one patch laid over it and expects exactly one
 // differing block, at the given weight.
 func (c *controls) seen(ctx context.Context, p *pair, body []byte, patch kernels.Patch, weight int64) (bool, string, error) {
 	p.dst.rows.R = kernels.Overlay{R: bytes.NewReader(body), Patches: []kernels.Patch{patch}}
-	d, err := p.compare(ctx, 0, p.dst.rows.Width)
+	d, err := p.compare(ctx, making{build: plain}, 0, p.dst.rows.Width)
 	if err != nil {
 		return false, "", err
 	}
@@ -191,14 +208,14 @@ func (c *controls) rowOrder(ctx context.Context) (bool, string, error) {
 		}
 		moved.rows = convert.Rows{R: bytes.NewReader(body), Codec: t.rows.Codec, Count: 1, Width: n}
 		p := &pair{src: t, dst: &moved}
-		d, err := p.compare(ctx, 0, n)
+		d, err := p.compare(ctx, making{build: plain}, 0, n)
 		if err != nil {
 			return false, "", err
 		}
 		if d.blocks == 0 {
 			continue // rows that do not differ, of zeros perhaps
 		}
-		recognised, err := p.reordered(wrong).compare(ctx, 0, n)
+		recognised, err := p.reordered(wrong).compare(ctx, making{}, 0, n)
 		return recognised.blocks == 0, p.describe(d).String(), err
 	}
 	return false, "no matrix whose rows differ", nil
@@ -229,8 +246,10 @@ func (c *controls) tensorName(ctx context.Context) (bool, string, error) {
 		if err != nil {
 			return false, "", err
 		}
-		inv := &inventory{states: map[string]state{}, types: map[string]int{}}
-		inv.match(c.src.byName[t.name], c.src, planted)
+		inv := &inventory{results: map[string]*result{}, types: map[string]int{}}
+		if err := inv.match(ctx, c.src.byName[t.name], c.src, planted, Options{}); err != nil {
+			return false, "", err
+		}
 		if len(inv.findings) == 0 {
 			return false, "no finding about " + t.name, nil
 		}

@@ -3,7 +3,6 @@ package derive
 import (
 	"context"
 	"fmt"
-	"math"
 	"sort"
 	"strings"
 
@@ -28,6 +27,8 @@ type Class string
 
 const (
 	ClassA Class = "A" // every bit recomputed
+	ClassB Class = "B" // codes exact in every block, scales within the bounds of another build
+	ClassC Class = "C" // codes exact in every block, scales free: the importance matrix is not at hand
 	ClassD Class = "D" // the error alone: reported, never called verified
 	None   Class = ""  // differs, or nothing could be said
 )
@@ -60,7 +61,7 @@ type Relation struct {
 // Compare tells what a target is to a source, for snapshots and GGUF files on
 // either side. It plants no controls: it is a measurement for a reader, not
 // evidence. An error means that a side could not be read at all.
-func Compare(ctx context.Context, source, target Input) (Relation, error) {
+func Compare(ctx context.Context, source, target Input, o Options) (Relation, error) {
 	src, err := open(source)
 	if err != nil {
 		return Relation{}, fmt.Errorf("source: %w", err)
@@ -71,7 +72,7 @@ func Compare(ctx context.Context, source, target Input) (Relation, error) {
 		return Relation{}, fmt.Errorf("target: %w", err)
 	}
 	defer dst.close()
-	inv, err := compareTensors(ctx, src, dst)
+	inv, err := compareTensors(ctx, src, dst, o)
 	if err != nil {
 		return Relation{}, err
 	}
@@ -82,18 +83,11 @@ func Compare(ctx context.Context, source, target Input) (Relation, error) {
 		if convert.Quantizes(t.name, t.dims) {
 			matrices[t.typ.String()]++
 		}
-		s := src.byName[t.name]
-		if s == nil || inv.states[t.name] == misplaced {
+		s, result := src.byName[t.name], inv.results[t.name]
+		if s == nil || result.state == misplaced {
 			continue
 		}
-		one := TensorRelation{Name: t.name, SourceType: s.typ.String(), Type: t.typ.String()}
-		if inv.states[t.name] == exact {
-			one.Class = ClassA
-		} else if one.Error, err = relativeError(ctx, s, t); err != nil {
-			return Relation{}, err
-		} else if inv.states[t.name] == undecided && one.Error != nil {
-			one.Class = ClassD
-		}
+		one := TensorRelation{Name: t.name, SourceType: s.typ.String(), Type: t.typ.String(), Class: result.class, Error: result.relative}
 		r.Tensors = append(r.Tensors, one)
 	}
 	r.Recipe = countedTypes(matrices)
@@ -102,7 +96,7 @@ func Compare(ctx context.Context, source, target Input) (Relation, error) {
 }
 
 func judgeRelation(src, dst *side, inv *inventory, r Relation) (Kind, Class) {
-	if inv.count(differs)+inv.count(misplaced) > 0 || len(inv.states) == 0 {
+	if inv.count(differs)+inv.count(misplaced) > 0 || len(inv.results) == 0 {
 		return NotDerived, None
 	}
 	if inv.count(undecided) > 0 {
@@ -145,53 +139,4 @@ func countedTypes(types map[string]int) string {
 		names[i] = fmt.Sprintf("%s (%d)", name, types[name])
 	}
 	return strings.Join(names, ", ")
-}
-
-// relativeError is the root mean square of target minus source over that of
-// the source, in float64. Nil where a type cannot be read or the source is zero or not finite.
-func relativeError(ctx context.Context, src, dst *tensor) (*float64, error) {
-	if src.rows.Codec.Dequantize == nil || dst.rows.Codec.Dequantize == nil {
-		return nil, nil
-	}
-	var difference, power float64
-	var a, b reader
-	for at := int64(0); at < src.rows.Weights(); at += chunk {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		n := min(chunk, src.rows.Weights()-at)
-		x, err := a.floats(src, at, n)
-		if err != nil {
-			return nil, fmt.Errorf("source: tensor %s: %w", src.origin, err)
-		}
-		y, err := b.floats(dst, at, n)
-		if err != nil {
-			return nil, fmt.Errorf("target: tensor %s: %w", dst.origin, err)
-		}
-		for i := range x {
-			d := float64(y[i]) - float64(x[i])
-			difference += float64(d * d)
-			power += float64(float64(x[i]) * float64(x[i]))
-		}
-	}
-	e := math.Sqrt(difference / power)
-	if math.IsNaN(e) || math.IsInf(e, 0) {
-		return nil, nil
-	}
-	return &e, nil
-}
-
-// reader reads weights of any type that has a codec.
-type reader struct {
-	raw    []byte
-	buffer []float32
-}
-
-func (r *reader) floats(t *tensor, at, n int64) ([]float32, error) {
-	r.raw, r.buffer = grow(r.raw, t.rows.Codec.Size(n)), grow(r.buffer, n)
-	if err := t.rows.Raw(r.raw, at); err != nil {
-		return nil, err
-	}
-	t.rows.Codec.Dequantize(r.buffer, r.raw)
-	return r.buffer, nil
 }

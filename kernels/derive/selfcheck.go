@@ -11,5 +11,5 @@ func selfCheck(ctx context.Context) (kernels.Report, error) {
 	if err != nil {
 		return kernels.Report{}, err
 	}
-	return Check(ctx, source, product)
+	return Check(ctx, source, product, Options{})
 }

@@ -145,7 +145,7 @@ func TestTamperedProductsFail(t *testing.T) {
 			q8.Quantize(blocks, floats)
 			q8.Dequantize(floats, blocks)
 			bf16.Quantize(body, floats)
-		}, []string{"values: tensor blk.2.ffn_up.weight", "the values fit the source after a pass through Q8_0: made from a quantized file"}},
+		}, []string{"values: tensor blk.2.ffn_up.weight", "the values follow the source after a pass through Q8_0: made from a quantized file"}},
 		{"RoPE theta lost", "BF16.gguf", func(t *testing.T, r *rewritten) { r.drop("llama.rope.freq_base") },
 			[]string{"metadata: key llama.rope.freq_base: got no such key, want 500000"}},
 		{"RoPE theta defaulted", "Q8_0.gguf", func(t *testing.T, r *rewritten) { r.set("llama.rope.freq_base", gguf.Float32(10000)) },
@@ -167,7 +167,7 @@ func TestTamperedProductsFail(t *testing.T) {
 			[]string{"recipe: tensor output.weight: got Q8_0, want BF16, by general.file_type 32"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report, err := Check(t.Context(), source, rewrite(t, filepath.Join(dir, c.file), c.change))
+			report, err := Check(t.Context(), source, rewrite(t, filepath.Join(dir, c.file), c.change), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +189,7 @@ func TestAnHonestRewriteStillPasses(t *testing.T) {
 		r.set("general.name", gguf.String("another folder")) // a claim
 		r.set("llama.attention.key_length", gguf.Uint32(32)) // what a reader assumes anyway
 		r.tensors[0], r.tensors[5] = r.tensors[5], r.tensors[0]
-	}))
+	}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestTruncatedProductNamesWhatIsMissing(t *testing.T) {
 	dir := shared.Path(t, "data", "llama-grouped")
 	whole := readFile(t, filepath.Join(dir, "BF16.gguf"))
 	for _, size := range []int64{0, 3, 100, whole.Size / 2, whole.Size - 1} {
-		report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, File{R: io.NewSectionReader(whole.R, 0, size), Size: size})
+		report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, File{R: io.NewSectionReader(whole.R, 0, size), Size: size}, Options{})
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
@@ -212,7 +212,7 @@ func TestTruncatedProductNamesWhatIsMissing(t *testing.T) {
 
 func TestOtherTypesAreUndecidedByName(t *testing.T) {
 	dir := shared.Path(t, "data", "llama-grouped")
-	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, readFile(t, filepath.Join(dir, "Q4_K_M.gguf")))
+	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, readFile(t, filepath.Join(dir, "Q4_K_M.gguf")), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestAnUndecidedTypeDoesNotHideADifference(t *testing.T) {
 	dir := shared.Path(t, "data", "llama-grouped")
 	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, rewrite(t, filepath.Join(dir, "Q4_K_M.gguf"), func(t *testing.T, r *rewritten) {
 		r.bodies["output_norm.weight"][0] ^= 1
-	}))
+	}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

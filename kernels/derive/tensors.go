@@ -3,45 +3,51 @@ package derive
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sort"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/convert"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
-// job is the number of weights of one unit of parallel work.
-const job = 64 * chunk
-
 // state is how one tensor came out.
 type state int
 
 const (
 	exact     state = iota // every bit recomputed
+	bounded                // codes exact, scales within bounds
+	undecided              // neither recomputed nor refuted
 	differs                // recomputed, and different
-	undecided              // not recomputed
 	misplaced              // missing, extra, of another shape, or of a type that its kind never has
 )
 
+// result is the outcome of one tensor.
+type result struct {
+	state    state
+	class    Class
+	how      making    // of a tensor that was recomputed
+	pair     *pair     // nil where there is nothing to compare
+	measured *measured // nil for exact tensors, and where it could not be measured
+	relative *float64  // relative error, nil where it is not known
+	why      string    // what the bounds say of a tensor that is not exact
+}
+
 // inventory is the comparison of all tensors.
 type inventory struct {
-	states   map[string]state
+	results  map[string]*result
 	types    map[string]int // tensors of the product by type
 	findings []kernels.Finding
+	file     making // the one way in which every recomputed tensor fits; the zero value for none
 	pairs    []*pair
-	diffs    []difference // of each pair
 }
 
 // compareTensors compares every tensor of both sides.
-func compareTensors(ctx context.Context, src, dst *side) (*inventory, error) {
-	inv := &inventory{states: map[string]state{}, types: map[string]int{}, findings: []kernels.Finding{}}
+func compareTensors(ctx context.Context, src, dst *side, o Options) (*inventory, error) {
+	inv := &inventory{results: map[string]*result{}, types: map[string]int{}, findings: []kernels.Finding{}}
 	for i := range src.tensors {
-		inv.match(&src.tensors[i], src, dst)
+		if err := inv.match(ctx, &src.tensors[i], src, dst, o); err != nil {
+			return nil, err
+		}
 	}
 	for i := range dst.tensors {
 		t := &dst.tensors[i]
@@ -55,46 +61,67 @@ func compareTensors(ctx context.Context, src, dst *side) (*inventory, error) {
 	if src.model != nil && src.model.RopeFactors != nil && dst.byName[convert.RopeFreqs] == nil && dst.model == nil {
 		inv.find(misplaced, convert.RopeFreqs, "inventory", "no such tensor", "the factors of llama3 RoPE scaling", "positions beyond the first ones would be wrong; convert again")
 	}
-	if err := inv.run(ctx); err != nil {
+	if err := inv.run(ctx, dst, o); err != nil {
 		return nil, err
-	}
-	for i, p := range inv.pairs {
-		if err := inv.judge(ctx, p, inv.diffs[i]); err != nil {
-			return nil, err
-		}
 	}
 	inv.findings = append(inv.findings, recipe(dst)...)
 	return inv, nil
 }
 
 func (inv *inventory) find(s state, name, check, got, want, hint string) {
-	inv.states[name] = s
+	if inv.results[name] == nil {
+		inv.results[name] = &result{}
+	}
+	inv.results[name].state = s
 	inv.findings = append(inv.findings, kernels.Finding{Check: check, Where: "tensor " + name, Got: got, Want: want, Hint: hint})
 }
 
 // match looks for a source's tensor in the product.
-func (inv *inventory) match(s *tensor, src, dst *side) {
+func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, o Options) error {
 	d := dst.byName[s.name]
 	switch {
 	case d == nil && s.name == convert.RopeFreqs && dst.model != nil && dst.model.RopeFactors != nil:
-		return // a snapshot gives the factors in its config
+		return nil // a snapshot gives the factors in its config
 	case d == nil:
 		inv.find(misplaced, s.name, "inventory", "no such tensor", "the product of "+s.origin, "the product is incomplete; make it again")
-		return
+		return nil
 	case !slices.Equal(s.dims, d.dims):
 		inv.find(misplaced, s.name, "shape", fmt.Sprint(d.dims), fmt.Sprint(s.dims), "")
-		return
+		return nil
 	}
 	if want, fixed := fixedType(s, src); fixed && d.typ != want && dst.model == nil {
 		inv.find(misplaced, s.name, "type", d.typ.String(), want.String(), "one-dimensional tensors and norms keep this type")
-		return
+		return nil
 	}
 	p, err := newPair(s, d)
 	if err != nil {
-		inv.find(undecided, s.name, "type", err.Error(), "F32, F16, BF16 or Q8_0 from unquantized weights", "nothing is known about this tensor's values")
-		return
+		return inv.unmade(ctx, s, d, err)
+	}
+	if p.importance, err = o.importance(p); err != nil {
+		return err
 	}
 	inv.pairs = append(inv.pairs, p)
+	return nil
+}
+
+// unmade judges a tensor of a type that is not recomputed: by its error alone.
+func (inv *inventory) unmade(ctx context.Context, s, d *tensor, why error) error {
+	r := &result{state: undecided, why: why.Error()}
+	inv.results[s.name] = r
+	var err error
+	if r.relative, err = errorOnly(ctx, s, d); err != nil {
+		return err
+	}
+	switch {
+	case r.relative != nil && *r.relative >= unrelated:
+		inv.find(differs, s.name, "values", fmt.Sprintf("a relative error of %.3g", *r.relative), "below 1", "these are not the source's weights")
+	case r.relative != nil:
+		r.class = ClassD
+		fallthrough
+	default:
+		inv.find(undecided, s.name, "type", why.Error(), "a type that is recomputed from unquantized weights", "only the error is known of this tensor's values")
+	}
+	return nil
 }
 
 // fixedType is the type of a tensor that no conversion or quantization changes.
@@ -130,57 +157,24 @@ func (inv *inventory) extra(t *tensor, src *side) error {
 			return nil
 		}
 	}
-	inv.states[t.name] = exact
-	return nil
-}
-
-// run compares all pairs, in parallel over tensors and parts of them.
-func (inv *inventory) run(ctx context.Context) error {
-	inv.diffs = make([]difference, len(inv.pairs))
-	var mutex sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range inv.pairs {
-		for from := int64(0); from < p.src.rows.Weights(); from += job {
-			group.Go(func() error {
-				d, err := p.compare(ctx, from, min(from+job, p.src.rows.Weights()))
-				mutex.Lock()
-				defer mutex.Unlock()
-				inv.diffs[i].add(d)
-				return err
-			})
-		}
-	}
-	return group.Wait()
-}
-
-// judge turns the difference of a pair into a state and a finding with its likely cause.
-func (inv *inventory) judge(ctx context.Context, p *pair, d difference) error {
-	if d.blocks == 0 {
-		inv.states[p.src.name] = exact
-		return nil
-	}
-	f := p.describe(d)
-	inv.states[p.src.name] = differs
-	if len(inv.findings) < kernels.MaxFindings {
-		check, cause, err := p.diagnose(ctx)
-		if err != nil {
-			return err
-		}
-		if cause != "" {
-			f.Check, f.Hint = check, cause+"; "+f.Hint
-		}
-	}
-	inv.findings = append(inv.findings, f)
+	inv.results[t.name] = &result{state: exact, class: ClassA}
 	return nil
 }
 
 func (inv *inventory) count(s state) int {
 	n := 0
-	for _, t := range inv.states {
-		if t == s {
+	for _, r := range inv.results {
+		if r.state == s {
 			n++
 		}
+	}
+	return n
+}
+
+func (inv *inventory) classes() map[Class]int {
+	n := map[Class]int{}
+	for _, r := range inv.results {
+		n[r.class]++
 	}
 	return n
 }
@@ -194,15 +188,14 @@ func (inv *inventory) measure(report *kernels.Report, src *side) {
 		total += n
 	}
 	report.Metric("tensors", "tensors", float64(total))
-	names := make([]string, 0, len(inv.types))
-	for name := range inv.types {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range sortedNames(inv.types) {
 		report.Metric("tensors/"+name, "tensors", float64(inv.types[name]))
 	}
 	report.Metric("bytes_of_source", "bytes", float64(src.size()))
-	report.Metric("tensors_bit_exact", "tensors", float64(inv.count(exact)))
+	classes := inv.classes()
+	report.Metric("tensors_bit_exact", "tensors", float64(classes[ClassA]))
+	report.Metric("tensors_bounded", "tensors", float64(classes[ClassB]))
+	report.Metric("tensors_scales_free", "tensors", float64(classes[ClassC]))
+	report.Metric("tensors_error_only", "tensors", float64(classes[ClassD]))
 	report.Metric("tensors_differing", "tensors", float64(inv.count(differs)+inv.count(misplaced)))
 }
