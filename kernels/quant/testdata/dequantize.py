@@ -19,14 +19,17 @@ def digest(weights):
 
 if Path(sys.argv[1]).is_dir():
     for path in sorted(Path(sys.argv[1]).glob("*.blocks")):
+        if path.stem not in gguf.GGMLQuantizationType.__members__:
+            continue
         kind = gguf.GGMLQuantizationType[path.stem]
-        blocks = np.frombuffer(path.read_bytes(), dtype=np.uint8)
-        blocks = blocks.reshape(-1, gguf.GGML_QUANT_SIZES[kind][1])
+        size = gguf.GGML_QUANT_SIZES[kind][1]
         try:
-            with np.errstate(all="ignore"):
-                weights = gguf.dequantize(blocks, kind)
+            gguf.dequantize(np.zeros((1, size), dtype=np.uint8), kind)
         except NotImplementedError:
             continue
+        blocks = np.frombuffer(path.read_bytes(), dtype=np.uint8).reshape(-1, size)
+        with np.errstate(all="ignore"):
+            weights = gguf.dequantize(blocks, kind)
         path.with_suffix(".floats").write_bytes(weights.astype("<f4").tobytes())
 else:
     out = {}

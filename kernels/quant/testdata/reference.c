@@ -20,7 +20,6 @@ int main(int argc, char ** argv) {
     size_t size = 0, capacity = 1 << 28;
     char * in = malloc(capacity);
     for (size_t n; (n = fread(in + size, 1, capacity - size, stdin)) > 0;) size += n;
-    ggml_quantize_init(type);
     if (argc > 2 && !strcmp(argv[2], "quantize")) {
         size_t n = size / 4;
         char * out = calloc(n / traits->blck_size, traits->type_size);
