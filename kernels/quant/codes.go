@@ -12,6 +12,8 @@ import (
 type codesFunc func(block []byte, x *[256]float32)
 
 var codesOf = map[gguf.Type]codesFunc{
+	gguf.Q2_K: recodeQ2K,
+	gguf.Q3_K: recodeQ3K,
 	gguf.Q4_K: recodeQ4K,
 	gguf.Q5_K: recodeQ5K,
 	gguf.Q6_K: recodeQ6K,
@@ -53,6 +55,22 @@ func CheckCodes(t gguf.Type, stored []byte, src []float32) (bad int64, first int
 		stored, src = stored[size:], src[256:]
 	}
 	return bad, first
+}
+
+func recodeQ2K(block []byte, x *[256]float32) {
+	b := (*[84]byte)(block)
+	var codes [256]byte
+	unpackPairs(&codes, (*[64]byte)(b[16:]))
+	recodeGroupsQ2K(b, &codes, x)
+	packPairs((*[64]byte)(b[16:]), &codes)
+}
+
+func recodeQ3K(block []byte, x *[256]float32) {
+	b := (*[110]byte)(block)
+	var codes [256]byte
+	unpackQ3K(&codes, b)
+	recodeGroupsQ3K(b, &codes, x)
+	packQ3K(b, &codes)
 }
 
 func recodeQ4K(block []byte, x *[256]float32) {

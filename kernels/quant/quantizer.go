@@ -22,9 +22,17 @@ const (
 type rowsFunc func(dst []byte, src []float32, width int, importance []float32)
 
 var searches = map[gguf.Type]map[Variant]rowsFunc{
-	gguf.Q4_K: {Plain: rowsQ4K[plainBuild]},
-	gguf.Q5_K: {Plain: rowsQ5K[plainBuild]},
-	gguf.Q6_K: {Plain: rowsQ6K[plainBuild]},
+	gguf.Q4_0:   {Plain: rowsQ4_0[plainBuild]},
+	gguf.Q4_1:   {Plain: rowsQ4_1[plainBuild]},
+	gguf.Q5_0:   {Plain: rowsQ5_0[plainBuild]},
+	gguf.Q5_1:   {Plain: rowsQ5_1[plainBuild]},
+	gguf.Q2_K:   {Plain: rowsQ2K[plainBuild]},
+	gguf.Q3_K:   {Plain: rowsQ3K[plainBuild]},
+	gguf.Q4_K:   {Plain: rowsQ4K[plainBuild]},
+	gguf.Q5_K:   {Plain: rowsQ5K[plainBuild]},
+	gguf.Q6_K:   {Plain: rowsQ6K[plainBuild]},
+	gguf.IQ4_NL: {Plain: rowsIQ4NL[plainBuild]},
+	gguf.IQ4_XS: {Plain: rowsIQ4XS[plainBuild]},
 }
 
 // Variants lists the builds whose bits can differ for a type and that are
