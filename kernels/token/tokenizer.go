@@ -8,6 +8,7 @@ import (
 	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/strictjson"
 )
 
 // Tokenizer is a tokenizer.json. It is not changed by use and may be shared.
@@ -32,8 +33,8 @@ func Load(tokenizerJSON []byte) (*Tokenizer, error) {
 	if len(tokenizerJSON) > maxJSON {
 		return nil, fmt.Errorf("tokenizer.json: got %d bytes, want at most %d", len(tokenizerJSON), maxJSON)
 	}
-	if err := checkJSON(tokenizerJSON); err != nil {
-		return nil, err
+	if err := strictjson.Check(tokenizerJSON, strictjson.Limits{Depth: maxDepth, Members: maxTokens, Elements: maxMerges}); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
 	root := node{raw: []byte(strings.TrimSpace(string(tokenizerJSON))), path: "$"}
 	f, err := root.object("version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model")

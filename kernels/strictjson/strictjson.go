@@ -1,4 +1,10 @@
-package token
+// Package strictjson refuses JSON that two readers could take differently, and
+// JSON that is out of all proportion, before anything of it is decoded.
+//
+// The grammar is RFC 8259. Beyond it, [Check] refuses what the RFC leaves to
+// the reader (sections 4, 8.1 and 8.2): two members of one name, bytes that are
+// not UTF-8, half of a surrogate pair. encoding/json passes over all three.
+package strictjson
 
 import (
 	"bytes"
@@ -10,29 +16,35 @@ import (
 	"unicode/utf8"
 )
 
-// checkJSON refuses what encoding/json would pass over in silence: two fields
-// of one name (RFC 8259, section 4), bytes that are not UTF-8, half of a
-// surrogate pair, text after the value; and nesting and sizes beyond any
-// tokenizer's, before they are held in memory.
-func checkJSON(body []byte) error {
+// Limits bound the shape of a text, so that its size in memory is a small
+// multiple of its bytes.
+type Limits struct {
+	Depth    int // nesting of objects and arrays
+	Members  int // of one object
+	Elements int // of one array
+}
+
+// Check reads the whole text once. An error names the byte (0-based) or the
+// path of what is wrong, "$" being the outermost value.
+func Check(body []byte, l Limits) error {
 	if !utf8.Valid(body) {
-		return errors.New("tokenizer.json: got bytes that are not UTF-8, want JSON in UTF-8")
+		return errors.New("got bytes that are not UTF-8, want JSON in UTF-8")
 	}
 	if at := loneSurrogate(body); at >= 0 {
-		return fmt.Errorf("tokenizer.json: byte %d: got half of a surrogate pair, want a whole character", at)
+		return fmt.Errorf("byte %d: got half of a surrogate pair, want a whole character", at)
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
-	if err := checkValue(dec, "$", 0); err != nil {
-		return fmt.Errorf("tokenizer.json: %w", err)
+	if err := l.value(dec, "$", 0); err != nil {
+		return err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("tokenizer.json: byte %d: got text after the value, want the end", dec.InputOffset())
+		return fmt.Errorf("byte %d: got text after the value, want the end", dec.InputOffset())
 	}
 	return nil
 }
 
-func checkValue(dec *json.Decoder, path string, depth int) error {
+func (l Limits) value(dec *json.Decoder, path string, depth int) error {
 	t, err := dec.Token()
 	if err != nil {
 		return fmt.Errorf("byte %d: %w", dec.InputOffset(), err)
@@ -41,12 +53,12 @@ func checkValue(dec *json.Decoder, path string, depth int) error {
 	if !ok {
 		return nil
 	}
-	if depth >= maxDepth {
-		return fmt.Errorf("%s: got values nested deeper than %d, want at most that", path, maxDepth)
+	if depth >= l.Depth {
+		return fmt.Errorf("%s: got values nested deeper than %d, want at most that", path, l.Depth)
 	}
-	limit, seen := maxMerges, map[string]bool(nil)
+	limit, seen := l.Elements, map[string]bool(nil)
 	if open == '{' {
-		limit, seen = maxTokens, map[string]bool{}
+		limit, seen = l.Members, map[string]bool{}
 	}
 	for n := 0; dec.More(); n++ {
 		if n >= limit {
@@ -65,7 +77,7 @@ func checkValue(dec *json.Decoder, path string, depth int) error {
 			seen[name] = true
 			at += "." + name
 		}
-		if err := checkValue(dec, at, depth+1); err != nil {
+		if err := l.value(dec, at, depth+1); err != nil {
 			return err
 		}
 	}
