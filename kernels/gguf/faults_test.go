@@ -10,128 +10,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
 )
 
-// build writes header fields by hand, in either byte order, without any check.
-type build struct {
-	b     []byte
-	order binary.AppendByteOrder
-}
-
-func start(order binary.AppendByteOrder, version uint32, tensors, kvs uint64) *build {
-	return (&build{[]byte(magic), order}).u32(version).u64(tensors).u64(kvs)
-}
-
-func (x *build) u32(n uint32) *build { x.b = x.order.AppendUint32(x.b, n); return x }
-func (x *build) u64(n uint64) *build { x.b = x.order.AppendUint64(x.b, n); return x }
-func (x *build) raw(b ...byte) *build {
-	x.b = append(x.b, b...)
-	return x
-}
-func (x *build) str(s string) *build { x.u64(uint64(len(s))); return x.raw([]byte(s)...) }
-func (x *build) kv(key string, t ValueType) *build {
-	return x.str(key).u32(uint32(t))
-}
-func (x *build) tensor(name string, t Type, offset uint64, dims ...uint64) *build {
-	x.str(name).u32(uint32(len(dims)))
-	for _, d := range dims {
-		x.u64(d)
-	}
-	return x.u32(uint32(t)).u64(offset)
-}
-
-// data pads the header to the alignment and adds n bytes.
-func (x *build) data(alignment, n int) []byte {
-	for len(x.b)%alignment != 0 {
-		x.raw(0)
-	}
-	return append(x.b, make([]byte, n)...)
-}
-
-var little3 = func(tensors, kvs uint64) *build { return start(binary.LittleEndian, 3, tensors, kvs) }
-
 var legal = map[string][]byte{
-	"nothing":          little3(0, 0).b,
-	"nothing, padded":  little3(0, 0).data(32, 0),
+	"nothing":          hostile.V3(0, 0).Bytes(),
+	"nothing, padded":  hostile.V3(0, 0).Data(32, 0),
 	"sample":           sample(),
-	"version 2":        start(binary.LittleEndian, 2, 1, 0).tensor("a", F32, 0, 8).data(32, 32),
-	"big-endian":       start(binary.BigEndian, 3, 1, 1).kv("k", TypeArray).u32(uint32(TypeUint16)).u64(2).raw(1, 2, 3, 4).tensor("a", F32, 0, 8).data(32, 32),
-	"scalar":           little3(1, 0).tensor("a", F32, 0).data(32, 32),
-	"four dimensions":  little3(1, 0).tensor("a", F16, 0, 2, 2, 2, 2).data(32, 32),
-	"alignment 8":      little3(2, 1).kv(keyAlignment, TypeUint32).u32(8).tensor("a", I8, 0, 3).tensor("b", I8, 8, 8).data(8, 16),
-	"alignment 4096":   little3(1, 1).kv(keyAlignment, TypeUint32).u32(4096).tensor("a", I8, 0, 1).data(4096, 4096),
-	"nested arrays":    little3(0, 1).kv("k", TypeArray).u32(uint32(TypeArray)).u64(1).u32(uint32(TypeInt8)).u64(2).raw(1, 255).b,
-	"split of one":     little3(0, 1).kv(keySplits, TypeUint16).raw(1, 0).b,
-	"NUL in a value":   little3(0, 1).kv("k", TypeString).str("a\x00b").b,
-	"empty array":      little3(0, 1).kv("k", TypeArray).u32(uint32(TypeString)).u64(0).b,
-	"no final padding": little3(1, 0).tensor("a", I8, 0, 3).data(32, 3),
-}
-
-var hostile = map[string]struct {
-	file []byte
-	want string
-}{
-	"empty file":                         {nil, "this is not a GGUF file"},
-	"other magic":                        {[]byte("GGML\x03\x00\x00\x00"), `got "GGML"`},
-	"magic alone":                        {[]byte(magic), "the file is truncated"},
-	"Git LFS pointer":                    {[]byte("version https://git-lfs.github.com/spec/v1\n"), "this is a Git LFS pointer, not the file"},
-	"version 0":                          {start(binary.LittleEndian, 0, 0, 0).b, "want 2 or 3"},
-	"version 1":                          {start(binary.LittleEndian, 1, 0, 0).b, "version 1 of GGUF"},
-	"version 4":                          {start(binary.LittleEndian, 4, 0, 0).b, "the file is newer than this reader"},
-	"2^60 tensors":                       {little3(1<<60, 0).b, "number of tensors: got a count of 1152921504606846976"},
-	"2^63 keys":                          {little3(0, 1<<63).b, "number of key-value pairs"},
-	"more tensors than bytes":            {little3(1000, 0).b, "the remaining"},
-	"duplicate key":                      {little3(0, 2).kv("k", TypeUint8).raw(1).kv("k", TypeUint8).raw(1).b, `"k" a second time`},
-	"empty key":                          {little3(0, 1).kv("", TypeUint64).u64(1).b, "an empty name"},
-	"NUL in a key":                       {little3(0, 1).kv("k\x00", TypeUint8).raw(1).b, "without NUL"},
-	"key that is not UTF-8":              {little3(0, 1).kv("k\xff", TypeUint8).raw(1).b, "want UTF-8"},
-	"key of 2^63 bytes":                  {little3(0, 1).u64(1 << 63).raw(make([]byte, 20)...).b, "key 0: got a count of 9223372036854775808"},
-	"string of 2^63 bytes":               {little3(0, 1).kv("k", TypeString).u64(1 << 63).b, `key "k": got a count of 9223372036854775808`},
-	"string beyond the file":             {little3(0, 1).kv("k", TypeString).u64(100).raw(1).b, "the remaining 1 bytes"},
-	"array of 2^63 elements":             {little3(0, 1).kv("k", TypeArray).u32(uint32(TypeUint8)).u64(1 << 63).b, "array length"},
-	"array of wide elements":             {little3(0, 1).kv("k", TypeArray).u32(uint32(TypeUint64)).u64(2).raw(make([]byte, 15)...).b, "at most 1, which"},
-	"array of strings beyond the file":   {little3(0, 1).kv("k", TypeArray).u32(uint32(TypeString)).u64(3).raw(make([]byte, 16)...).b, "at most 2, which"},
-	"arrays nested too deep":             {little3(0, 1).kv("k", TypeArray).raw(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}, 9)...).b, "nested deeper"},
-	"unknown value type":                 {little3(0, 1).kv("k", 13).u64(1).b, "unknown value type 13"},
-	"unknown element type":               {little3(0, 1).kv("k", TypeArray).u32(77).u64(0).b, "unknown value type 77"},
-	"BOOL 2":                             {little3(0, 1).kv("k", TypeBool).raw(2).b, "got BOOL 2, want 0 or 1"},
-	"BOOL 255 in an array":               {little3(0, 1).kv("k", TypeArray).u32(uint32(TypeBool)).u64(2).raw(1, 255).b, `key "k"[1]: got BOOL 255`},
-	"alignment 0":                        {little3(0, 1).kv(keyAlignment, TypeUint32).u32(0).b, "got 0, want a UINT32 that is a power of two"},
-	"alignment 48":                       {little3(0, 1).kv(keyAlignment, TypeUint32).u32(48).b, "got 48"},
-	"alignment 4":                        {little3(0, 1).kv(keyAlignment, TypeUint32).u32(4).b, "got 4"},
-	"alignment 2^31":                     {little3(0, 1).kv(keyAlignment, TypeUint32).u32(1 << 31).b, "got 2147483648"},
-	"alignment of type UINT64":           {little3(0, 1).kv(keyAlignment, TypeUint64).u64(32).b, "got UINT64"},
-	"part of a split":                    {little3(0, 2).kv(keySplits, TypeUint16).raw(3, 0).kv(keySplitNo, TypeUint16).raw(1, 0).b, "part 2 of 3 of a split file, want a whole file; open all parts together"},
-	"split without a number":             {little3(0, 1).kv(keySplits, TypeString).str("3").b, "want an integer"},
-	"duplicate tensor":                   {little3(2, 0).tensor("a", F32, 0, 8).tensor("a", F32, 32, 8).data(32, 64), `"a" a second time`},
-	"NUL in a tensor name":               {little3(1, 0).tensor("a\x00b", F32, 0, 8).data(32, 32), "without NUL"},
-	"five dimensions":                    {little3(1, 0).tensor("a", F32, 0, 1, 1, 1, 1, 1).data(32, 32), "got 5, want at most 4"},
-	"zero dimension":                     {little3(1, 0).tensor("a", F32, 0, 8, 0).data(32, 32), "dimension 1: got zero"},
-	"dimension product wraps":            {little3(1, 0).tensor("a", F32, 0, 1<<32, 1<<32).data(32, 32), "want at most 9223372036854775807 elements"},
-	"dimension product wraps to small":   {little3(1, 0).tensor("a", Q8_0, 0, 1<<62, 4, 2).data(32, 32), "elements"},
-	"dimension of 2^63":                  {little3(1, 0).tensor("a", I8, 0, 1<<63).data(32, 32), "elements"},
-	"size in bytes wraps":                {little3(1, 0).tensor("a", F64, 0, 1<<61).data(32, 32), "bytes"},
-	"sum of sizes wraps":                 {little3(2, 0).tensor("a", I8, 0, 1<<62).tensor("b", I8, 1<<62, 1<<62).data(32, 32), "sum stays below 2^63"},
-	"padding of a size wraps":            {little3(1, 0).tensor("a", I8, 0, math.MaxInt64-70).data(32, 32), "below 2^63"},
-	"unknown type 99":                    {little3(1, 0).tensor("a", 99, 0, 8).data(32, 32), "unknown tensor type 99"},
-	"removed type":                       {little3(1, 0).tensor("a", 31, 0, 8).data(32, 32), "removed tensor type 31 (Q4_0_4_4)"},
-	"row that the block does not divide": {little3(1, 0).tensor("a", Q4_K, 0, 128, 2).data(32, 144), "a multiple of 256"},
-	"gap":                                {little3(2, 0).tensor("a", F32, 0, 8).tensor("b", F32, 64, 8).data(32, 96), `tensor "b": offset: got 64, want 32`},
-	"overlap":                            {little3(2, 0).tensor("a", F32, 0, 8).tensor("b", F32, 0, 8).data(32, 64), `tensor "b": offset: got 0, want 32`},
-	"offset not aligned":                 {little3(2, 0).tensor("a", I8, 0, 3).tensor("b", I8, 3, 3).data(32, 64), "got 3, want 32"},
-	"offset of 2^63":                     {little3(1, 0).tensor("a", F32, 1<<63, 8).data(32, 32), "got 9223372036854775808, want 0"},
-	"bytes after the last tensor":        {little3(1, 0).tensor("a", F32, 0, 8).data(32, 33), "got 1 bytes after the last tensor"},
-	"bytes without tensors":              {little3(0, 0).data(32, 1), "after the last tensor"},
-	"bytes within the final padding":     {little3(1, 0).tensor("a", I8, 0, 3).data(32, 5), "got 2 bytes after the last tensor"},
-	"padding not zero":                   {append(little3(1, 0).tensor("a", I8, 0, 3).data(32, 31), 1), "got byte 0x01, want zeros"},
-	"padding between not zero":           {padded(), `padding after tensor "a": got byte 0x07`},
-	"header cut":                         {little3(1, 0).tensor("a.long.name.of.a.tensor", F32, 0, 8).b[:60], "the file is truncated"},
-}
-
-func padded() []byte {
-	b := little3(2, 0).tensor("a", I8, 0, 3).tensor("b", I8, 32, 32).data(32, 64)
-	b[len(b)-33] = 7
-	return b
+	"version 2":        hostile.GGUFHeader(binary.LittleEndian, 2, 1, 0).Tensor("a", uint32(F32), 0, 8).Data(32, 32),
+	"big-endian":       hostile.GGUFHeader(binary.BigEndian, 3, 1, 1).KV("k", uint32(TypeArray)).U32(uint32(TypeUint16)).U64(2).Raw(1, 2, 3, 4).Tensor("a", uint32(F32), 0, 8).Data(32, 32),
+	"scalar":           hostile.V3(1, 0).Tensor("a", uint32(F32), 0).Data(32, 32),
+	"four dimensions":  hostile.V3(1, 0).Tensor("a", uint32(F16), 0, 2, 2, 2, 2).Data(32, 32),
+	"alignment 8":      hostile.V3(2, 1).KV(keyAlignment, uint32(TypeUint32)).U32(8).Tensor("a", uint32(I8), 0, 3).Tensor("b", uint32(I8), 8, 8).Data(8, 16),
+	"alignment 4096":   hostile.V3(1, 1).KV(keyAlignment, uint32(TypeUint32)).U32(4096).Tensor("a", uint32(I8), 0, 1).Data(4096, 4096),
+	"nested arrays":    hostile.V3(0, 1).KV("k", uint32(TypeArray)).U32(uint32(TypeArray)).U64(1).U32(uint32(TypeInt8)).U64(2).Raw(1, 255).Bytes(),
+	"split of one":     hostile.V3(0, 1).KV(keySplits, uint32(TypeUint16)).Raw(1, 0).Bytes(),
+	"NUL in a value":   hostile.V3(0, 1).KV("k", uint32(TypeString)).Str("a\x00b").Bytes(),
+	"empty array":      hostile.V3(0, 1).KV("k", uint32(TypeArray)).U32(uint32(TypeString)).U64(0).Bytes(),
+	"no final padding": hostile.V3(1, 0).Tensor("a", uint32(I8), 0, 3).Data(32, 3),
 }
 
 func TestLegalFiles(t *testing.T) {
@@ -160,18 +57,21 @@ func TestBigEndian(t *testing.T) {
 }
 
 func TestHostileFiles(t *testing.T) {
-	for name, c := range hostile {
-		f, err := Open(bytes.NewReader(c.file), int64(len(c.file)))
-		var bad *FormatError
-		if f != nil || !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want a refusal that says %q", name, err, c.want)
-		}
+	for _, c := range hostile.GGUF() {
+		t.Run(c.Name, func(t *testing.T) {
+			f, err := Open(bytes.NewReader(c.Data), int64(len(c.Data)))
+			var bad *FormatError
+			var cut *TruncatedError
+			if f != nil || !errors.As(err, &bad) && !errors.As(err, &cut) || !strings.Contains(err.Error(), c.Want) {
+				t.Errorf("got %v, want a refusal that says %q", err, c.Want)
+			}
+		})
 	}
 }
 
 // TestInterruptedFileNamesItsMissingTensors cuts a file at every byte of its data.
 func TestInterruptedFileNamesItsMissingTensors(t *testing.T) {
-	b := little3(3, 0).tensor("a", I8, 0, 32).tensor("b", I8, 32, 5).tensor("c", I8, 64, 32).data(32, 96)
+	b := hostile.V3(3, 0).Tensor("a", uint32(I8), 0, 32).Tensor("b", uint32(I8), 32, 5).Tensor("c", uint32(I8), 64, 32).Data(32, 96)
 	from := len(b) - 96
 	for cut := range 96 {
 		_, err := Open(bytes.NewReader(b[:from+cut]), int64(from+cut))
@@ -191,7 +91,7 @@ func TestInterruptedFileNamesItsMissingTensors(t *testing.T) {
 
 func TestLongNameIsFlagged(t *testing.T) {
 	for n, want := range map[int]int{63: 0, 64: 1} {
-		b := little3(1, 0).tensor(strings.Repeat("n", n), F32, 0, 8).data(32, 32)
+		b := hostile.V3(1, 0).Tensor(strings.Repeat("n", n), uint32(F32), 0, 8).Data(32, 32)
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil || len(f.Warnings) != want {
 			t.Errorf("%d bytes: got %v and %v, want %d warnings", n, f, err, want)
@@ -202,18 +102,18 @@ func TestLongNameIsFlagged(t *testing.T) {
 // TestPromisesAllocateNothing opens files of a kilobyte that promise much.
 func TestPromisesAllocateNothing(t *testing.T) {
 	const huge = 1 << 60
-	for name, x := range map[string]*build{
-		"tensors":  little3(huge, 0),
-		"keys":     little3(0, huge),
-		"key":      little3(0, 1).u64(huge),
-		"string":   little3(0, 1).kv("k", TypeString).u64(huge),
-		"array":    little3(0, 1).kv("k", TypeArray).u32(uint32(TypeUint8)).u64(huge),
-		"strings":  little3(0, 1).kv("k", TypeArray).u32(uint32(TypeString)).u64(huge),
-		"nested":   little3(0, 1).kv("k", TypeArray).u32(uint32(TypeArray)).u64(huge),
-		"tensor":   little3(1, 0).tensor("a", F32, 0, huge),
-		"in range": little3(0, 1).kv("k", TypeString).u64(MaxString),
+	for name, x := range map[string]*hostile.Builder{
+		"tensors":  hostile.V3(huge, 0),
+		"keys":     hostile.V3(0, huge),
+		"key":      hostile.V3(0, 1).U64(huge),
+		"string":   hostile.V3(0, 1).KV("k", uint32(TypeString)).U64(huge),
+		"array":    hostile.V3(0, 1).KV("k", uint32(TypeArray)).U32(uint32(TypeUint8)).U64(huge),
+		"strings":  hostile.V3(0, 1).KV("k", uint32(TypeArray)).U32(uint32(TypeString)).U64(huge),
+		"nested":   hostile.V3(0, 1).KV("k", uint32(TypeArray)).U32(uint32(TypeArray)).U64(huge),
+		"tensor":   hostile.V3(1, 0).Tensor("a", uint32(F32), 0, huge),
+		"in range": hostile.V3(0, 1).KV("k", uint32(TypeString)).U64(MaxString),
 	} {
-		b := append(x.b, make([]byte, 1024)...)
+		b := append(x.Bytes(), make([]byte, 1024)...)
 		for _, size := range []int64{int64(len(b)), 1 << 40} { // also with a size that is not true
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -297,8 +197,8 @@ func FuzzOpen(f *testing.F) {
 	for _, b := range legal {
 		f.Add(b)
 	}
-	for _, c := range hostile {
-		f.Add(c.file)
+	for _, c := range hostile.All() {
+		f.Add(c.Data)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := Open(bytes.NewReader(b), int64(len(b)))

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
 )
 
 // splitParts reads the parts that llama-gguf-split made.
@@ -82,24 +84,24 @@ func TestMergedFileIsWhole(t *testing.T) {
 }
 
 // header builds part no (from 0) of count with one tensor, and further keys.
-func splitHeader(no, count uint16, total int32, tensor string, more ...func(*build)) []byte {
-	x := little3(1, uint64(3+len(more)))
+func splitHeader(no, count uint16, total int32, tensor string, more ...func(*hostile.Builder)) []byte {
+	x := hostile.V3(1, uint64(3+len(more)))
 	for _, add := range more {
 		add(x)
 	}
-	x.kv(keySplitNo, TypeUint16).raw(byte(no), byte(no>>8)).kv(keySplits, TypeUint16).raw(byte(count), byte(count>>8)).kv(keySplitTensors, TypeInt32).u32(uint32(total))
-	return x.tensor(tensor, F32, 0, 8).data(32, 32)
+	x.KV(keySplitNo, uint32(TypeUint16)).Raw(byte(no), byte(no>>8)).KV(keySplits, uint32(TypeUint16)).Raw(byte(count), byte(count>>8)).KV(keySplitTensors, uint32(TypeInt32)).U32(uint32(total))
+	return x.Tensor(tensor, uint32(F32), 0, 8).Data(32, 32)
 }
 
-func text(key, value string) func(*build) {
-	return func(x *build) { x.kv(key, TypeString).str(value) }
+func text(key, value string) func(*hostile.Builder) {
+	return func(x *hostile.Builder) { x.KV(key, uint32(TypeString)).Str(value) }
 }
 
 func TestHostileSplits(t *testing.T) {
 	real := splitParts(t, "part")
 	one := part("m-00001-of-00002.gguf", splitHeader(0, 2, 2, "a"))
 	two := part("m-00002-of-00002.gguf", splitHeader(1, 2, 2, "b"))
-	big := start(binary.BigEndian, 3, 1, 3).kv(keySplitNo, TypeUint16).raw(0, 1).kv(keySplits, TypeUint16).raw(0, 2).kv(keySplitTensors, TypeInt32).u32(2)
+	big := hostile.GGUFHeader(binary.BigEndian, 3, 1, 3).KV(keySplitNo, uint32(TypeUint16)).Raw(0, 1).KV(keySplits, uint32(TypeUint16)).Raw(0, 2).KV(keySplitTensors, uint32(TypeInt32)).U32(2)
 	if _, err := OpenSplit([]Part{one, two}); err != nil {
 		t.Fatalf("the sound pair is refused: %v", err)
 	}
@@ -125,10 +127,10 @@ func TestHostileSplits(t *testing.T) {
 		"another model's part": {[]Part{part("o", splitHeader(0, 2, 2, "a", text("general.name", "A"))), part("n", splitHeader(1, 2, 2, "b", text("general.name", "B")))},
 			`n: got general.name = "B", want "A", as in the first part; these are parts of different models`},
 		"another architecture's part": {[]Part{one, part("n", splitHeader(1, 2, 2, "b", text("general.architecture", "llama")))}, "want no architecture"},
-		"another byte order":          {[]Part{one, part("n", big.tensor("b", F32, 0, 8).data(32, 32))}, "got version 3, BigEndian, want version 3, LittleEndian"},
+		"another byte order":          {[]Part{one, part("n", big.Tensor("b", uint32(F32), 0, 8).Data(32, 32))}, "got version 3, BigEndian, want version 3, LittleEndian"},
 		"split.no beyond the count":   {[]Part{part("o", splitHeader(2, 2, 2, "a"))}, `key "split.no": got UINT16 2, want an integer below 2`},
-		"split.count is a string":     {[]Part{part("o", little3(0, 1).kv(keySplits, TypeString).str("3").b)}, `key "split.count": got STRING "3", want an integer`},
-		"split.count is huge":         {[]Part{part("o", little3(0, 1).kv(keySplits, TypeUint64).u64(1<<40).b)}, "want an integer from 0 to 65535"},
+		"split.count is a string":     {[]Part{part("o", hostile.V3(0, 1).KV(keySplits, uint32(TypeString)).Str("3").Bytes())}, `key "split.count": got STRING "3", want an integer`},
+		"split.count is huge":         {[]Part{part("o", hostile.V3(0, 1).KV(keySplits, uint32(TypeUint64)).U64(1<<40).Bytes())}, "want an integer from 0 to 65535"},
 		"a part is cut":               {[]Part{one, {two.Name, two.R, two.Size - 1}}, "m-00002-of-00002.gguf: gguf: truncated"},
 		"bytes after a part's tensor": {[]Part{one, part("n", append(splitHeader(1, 2, 2, "b"), 0))}, "n: gguf: byte"},
 	} {
@@ -209,7 +211,7 @@ func TestBigEndianData(t *testing.T) {
 // TestByteOrderIsDefinedForFewTypes names what nobody defined.
 func TestByteOrderIsDefinedForFewTypes(t *testing.T) {
 	for typ, g := range types {
-		b := start(binary.BigEndian, 3, 1, 0).tensor("a", typ, 0, g.elements).data(32, int(g.bytes))
+		b := hostile.GGUFHeader(binary.BigEndian, 3, 1, 0).Tensor("a", uint32(typ), 0, g.elements).Data(32, int(g.bytes))
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			t.Fatal(err)

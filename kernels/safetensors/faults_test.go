@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
 )
 
 // raw makes a file of a header text and n bytes of data.
@@ -36,54 +38,6 @@ var legal = map[string][]byte{
 	"sub-byte types of nothing": raw(`{`+tensor("a", "F4", "[0]", "[0,0]")+`}`, 0),
 }
 
-var hostile = map[string]struct {
-	file []byte
-	want string
-}{
-	"duplicate tensor":                {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`,`+tensor("a", "U8", "[1]", "[0,1]")+`}`, 1), `duplicate key "a"`},
-	"duplicate tensor by an escape":   {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`,`+tensor(`\u0061`, "U8", "[1]", "[0,1]")+`}`, 1), `duplicate key "a"`},
-	"duplicate field":                 {raw(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, 1), `duplicate key "dtype"`},
-	"duplicate metadata":              {raw(`{"__metadata__":{},"__metadata__":{}}`, 0), `duplicate key "__metadata__"`},
-	"duplicate metadata key":          {raw(`{"__metadata__":{"a":"1","a":"2"}}`, 0), `duplicate key "a"`},
-	"a tensor called __metadata__":    {raw(`{"__metadata__":{"shape":[1],"dtype":"U8","data_offsets":[0,1]}}`, 1), "a tensor called __metadata__"},
-	"metadata that is not text":       {raw(`{"__metadata__":{"step":3}}`, 0), "got the number 3, want a string"},
-	"overlap":                         {raw(`{`+tensor("a", "U8", "[2]", "[0,2]")+`,`+tensor("b", "U8", "[2]", "[1,3]")+`}`, 3), "an overlap of 1 bytes"},
-	"alias":                           {raw(`{`+tensor("a", "U8", "[2]", "[0,2]")+`,`+tensor("b", "U8", "[2]", "[0,2]")+`}`, 2), "an overlap of 2 bytes"},
-	"gap at the start":                {raw(`{`+tensor("a", "U8", "[1]", "[1,2]")+`}`, 2), "a gap of 1 bytes after the header"},
-	"gap between":                     {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`,`+tensor("b", "U8", "[1]", "[3,4]")+`}`, 4), `a gap of 2 bytes after tensor "a"`},
-	"range backwards":                 {raw(`{`+tensor("a", "U8", "[1]", "[1,0]")+`}`, 1), "an ordered range"},
-	"trailing bytes":                  {raw(`{`+tensor("a", "U8", "[1]", "[0,1]")+`}`, 3), "2 trailing bytes"},
-	"bytes without tensors":           {raw(`{}`, 1), "1 trailing bytes after the header"},
-	"truncated data":                  {raw(`{`+tensor("a", "U8", "[4]", "[0,4]")+`}`, 3), "the file is truncated"},
-	"size is not the shape's":         {raw(`{`+tensor("a", "F32", "[2]", "[0,4]")+`}`, 4), "want 8 bytes for F32 [2]"},
-	"shape product wraps to zero":     {raw(`{`+tensor("a", "U8", "[4294967296,4294967296]", "[0,0]")+`}`, 0), "whose product overflows"},
-	"size in bits wraps":              {raw(`{`+tensor("a", "F64", "[9223372036854775807]", "[0,0]")+`}`, 0), "whose size overflows"},
-	"F4 of three elements":            {raw(`{`+tensor("a", "F4", "[3]", "[0,1]")+`}`, 1), "12 bits and not whole bytes"},
-	"unknown dtype":                   {raw(`{`+tensor("a", "f32", "[1]", "[0,4]")+`}`, 4), `unknown dtype "f32"`},
-	"unknown field":                   {raw(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"strides":[1]}}`, 1), `unknown field "strides"`},
-	"field missing":                   {raw(`{"a":{"dtype":"U8","shape":[1]}}`, 0), "all three fields"},
-	"three offsets":                   {raw(`{`+tensor("a", "U8", "[1]", "[0,1,1]")+`}`, 1), "two offsets"},
-	"negative dimension":              {raw(`{`+tensor("a", "U8", "[-1]", "[0,1]")+`}`, 1), "a whole number"},
-	"dimension with a fraction":       {raw(`{`+tensor("a", "U8", "[1.0]", "[0,1]")+`}`, 1), "a whole number"},
-	"dimension beyond 64 bits":        {raw(`{`+tensor("a", "U8", "[18446744073709551616]", "[0,1]")+`}`, 1), "a whole number"},
-	"header over the limit":           {binary.LittleEndian.AppendUint64(nil, MaxHeader+1), "at most 100000000"},
-	"header over the file":            {binary.LittleEndian.AppendUint64(nil, 9), "the bytes that follow"},
-	"header length 2^63":              {binary.LittleEndian.AppendUint64(nil, 1<<63), "got 9223372036854775808"},
-	"empty file":                      {nil, "the file is truncated"},
-	"seven bytes":                     {make([]byte, 7), "the file is truncated"},
-	"no header":                       {raw(``, 0), "the end of the JSON text"},
-	"cut header":                      {raw(`{"a":{"dtype":`, 0), "the end of the JSON text"},
-	"not an object":                   {raw(`[]`, 0), "want an object"},
-	"text after the object":           {raw(`{}{}`, 0), "white space only"},
-	"NUL padding":                     {raw("{}\x00", 0), "white space only"},
-	"not UTF-8":                       {raw("{\"a\xff\":{}}", 0), "byte 0xff, want UTF-8"},
-	"cut rune":                        {raw("{\"a\xe9", 0), "want UTF-8"},
-	"half a surrogate pair in a name": {raw(`{`+tensor(`\ud800`, "U8", "[1]", "[0,1]")+`}`, 1), "Unicode text"},
-	"Git LFS pointer":                 {[]byte(lfsPrefix + "v1\noid sha256:00\nsize 1\n"), "this is a Git LFS pointer, not the file"},
-	"deep nesting":                    {raw(strings.Repeat(`{"a":`, 5000), 0), "unknown field"},
-	"deep arrays":                     {raw(`{"a":{"shape":`+strings.Repeat(`[`, 100000), 0), "a whole number"},
-}
-
 func TestLegalFiles(t *testing.T) {
 	for name, b := range legal {
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
@@ -108,12 +62,26 @@ func TestLegalFiles(t *testing.T) {
 }
 
 func TestHostileFiles(t *testing.T) {
-	for name, c := range hostile {
-		f, err := Open(bytes.NewReader(c.file), int64(len(c.file)))
-		var bad *FormatError
-		if f != nil || !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want a refusal that says %q", name, err, c.want)
-		}
+	for _, c := range hostile.Safetensors() {
+		t.Run(c.Name, func(t *testing.T) {
+			f, err := Open(bytes.NewReader(c.Data), int64(len(c.Data)))
+			var bad *FormatError
+			if f != nil || !errors.As(err, &bad) || !strings.Contains(err.Error(), c.Want) {
+				t.Errorf("got %v, want a refusal that says %q", err, c.Want)
+			}
+		})
+	}
+}
+
+func TestHostileIndexes(t *testing.T) {
+	for _, c := range hostile.Indexes() {
+		t.Run(c.Name, func(t *testing.T) {
+			x, err := ReadIndex(bytes.NewReader(c.Data))
+			var bad *FormatError
+			if x != nil || !errors.As(err, &bad) || !strings.Contains(err.Error(), c.Want) {
+				t.Errorf("got %v, want a refusal that says %q", err, c.Want)
+			}
+		})
 	}
 }
 
@@ -206,8 +174,8 @@ func FuzzOpen(f *testing.F) {
 	for _, b := range legal {
 		f.Add(b)
 	}
-	for _, c := range hostile {
-		f.Add(c.file)
+	for _, c := range hostile.All() {
+		f.Add(c.Data)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := Open(bytes.NewReader(b), int64(len(b)))
@@ -233,6 +201,9 @@ func FuzzOpen(f *testing.F) {
 
 func FuzzReadIndex(f *testing.F) {
 	f.Add(sample()[IndexName].Data)
+	for _, c := range hostile.Indexes() {
+		f.Add(c.Data)
+	}
 	f.Add([]byte(`{"metadata":{"total_size":1e99},"weight_map":{"a":"../x.safetensors"}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		index, err := ReadIndex(bytes.NewReader(b))
