@@ -6,6 +6,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/quant"
 )
 
 // diagnose looks for the likely cause of a difference: a row order that fits
@@ -63,8 +64,8 @@ func (p *pair) orders() []namedOrder {
 // fits compares until the first difference: exactly, or where the codes of the
 // type follow from its scales, by the codes alone.
 func (p *pair) fits(ctx context.Context) (bool, error) {
-	if codesFollow(p.dst.typ) && !p.same() {
-		bad, err := p.codesDiffering(ctx, making{build: plain}, true)
+	if quant.CodesFollow(p.dst.typ) && !p.same() {
+		bad, err := p.codesDiffering(ctx, making{build: quant.Plain}, true)
 		return bad == 0, err
 	}
 	list := []making{{}}
@@ -111,7 +112,7 @@ func (p *pair) codesDiffering(ctx context.Context, m making, first bool) (int64,
 		b.floats = grow(b.floats, n)
 		p.src.rows.Codec.Dequantize(b.floats, b.raw)
 		k.through(b.floats)
-		bad, _ := checkCodes(p.dst.typ, b.got, b.floats)
+		bad, _ := quant.CheckCodes(p.dst.typ, b.got, b.floats)
 		total += bad
 	}
 	return total, nil
@@ -130,11 +131,11 @@ func (p *pair) through(ctx context.Context, via gguf.Type) (string, error) {
 		wide.typ = gguf.F32
 		q.src = &wide
 	}
-	m := making{build: plain, via: via}
+	m := making{build: quant.Plain, via: via}
 	if _, err := q.maker(m); err != nil {
 		return "", nil // a type that is not recomputed
 	}
-	if codesFollow(p.dst.typ) {
+	if quant.CodesFollow(p.dst.typ) {
 		bad, err := q.codesDiffering(ctx, m, true)
 		if err != nil || bad > 0 {
 			return "", err

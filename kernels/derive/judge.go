@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/quant"
 )
 
 // run compares all pairs and judges each: bytes as they stand, then what was
 // made, in the one way that fits the file where there is one.
-func (inv *inventory) run(ctx context.Context, dst *side, o Options) error {
+func (inv *inventory) run(ctx context.Context) error {
 	var same, other []*pair
 	for _, p := range inv.pairs {
 		if p.same() {
@@ -24,7 +26,7 @@ func (inv *inventory) run(ctx context.Context, dst *side, o Options) error {
 		return err
 	}
 	for i, p := range same {
-		if err := inv.judge(ctx, p, making{}, diffs[i], nil, o); err != nil {
+		if err := inv.judge(ctx, p, making{}, diffs[i], nil, nil); err != nil {
 			return err
 		}
 	}
@@ -44,12 +46,19 @@ func (inv *inventory) run(ctx context.Context, dst *side, o Options) error {
 	if err != nil {
 		return err
 	}
+	sums := map[gguf.Type]*measured{}
+	for i, p := range other {
+		if sums[p.dst.typ] == nil {
+			sums[p.dst.typ] = &measured{}
+		}
+		sums[p.dst.typ].add(measured{blocks: p.blocks(), differing: diffs[i].blocks})
+	}
 	for i, p := range other {
 		var m *measured
 		if diffs[i].blocks > 0 && p.measurable() {
 			m, found = &found[0], found[1:]
 		}
-		if err := inv.judge(ctx, p, how[i], diffs[i], m, o); err != nil {
+		if err := inv.judge(ctx, p, how[i], diffs[i], m, sums[p.dst.typ]); err != nil {
 			return err
 		}
 	}
@@ -59,12 +68,14 @@ func (inv *inventory) run(ctx context.Context, dst *side, o Options) error {
 // measurable tells that the product's type leaves something free that honest builds or a matrix choose.
 func (p *pair) measurable() bool {
 	t := p.dst.typ
-	return p.dst.rows.Codec.Dequantize != nil && (usesMatrix(t) || len(builds(t)) > 1)
+	return p.dst.rows.Codec.Dequantize != nil && (usesMatrix(t) || builds(t) > 1)
 }
 
-// judge turns the comparison of a pair into a result, and a finding where it does not follow.
-func (inv *inventory) judge(ctx context.Context, p *pair, how making, d difference, m *measured, o Options) error {
-	r := &result{how: how, pair: p, measured: m}
+// judge turns the comparison of a pair into a result, and a finding where it does
+// not follow. m is its measurement where it is not exact and something is free in
+// its type; ofType counts the blocks of all tensors of that type.
+func (inv *inventory) judge(ctx context.Context, p *pair, how making, d difference, m, ofType *measured) error {
+	r := &result{how: how, pair: p, differing: d.blocks, measured: m}
 	inv.results[p.src.name] = r
 	switch {
 	case d.blocks == 0:
@@ -74,17 +85,16 @@ func (inv *inventory) judge(ctx context.Context, p *pair, how making, d differen
 		return inv.refute(ctx, p, r, p.describe(d))
 	}
 	r.relative = finite(m.relative())
-	switch checkable := codesFollow(p.dst.typ); {
+	switch checkable := quant.CodesFollow(p.dst.typ); {
 	case m.badCodes > 0:
 		return inv.refute(ctx, p, r, p.describeCodes(m))
-	case edited(p.dst.typ, *m):
+	case edited(p.dst.typ, ofType.blocks, ofType.differing):
 		f := p.describe(d)
 		f.Hint = fmt.Sprintf("all others are exact (%s): no build differs in so few blocks; %s", how, f.Hint)
 		return inv.refute(ctx, p, r, f)
 	case checkable:
-		r.class, r.why = free(*m, o.Matrix == nil || !how.matrix || m.equal() < buildEqual)
+		r.class, r.why = free(*m)
 	default:
-		_, r.why = free(*m, true)
 		if r.class = ClassD; r.relative != nil && *r.relative >= unrelated {
 			r.class = None
 		}

@@ -11,7 +11,7 @@ import (
 // making is one way in which a product's quantized tensors may have been made:
 // a hypothesis that the bytes confirm or refute.
 type making struct {
-	build  build
+	build  quant.Variant
 	matrix bool // with the importance matrix at hand, for the tensors that it has
 	// via is an unquantized type that all weights passed through on their way. It
 	// matters only where it is narrower than what the source stores.
@@ -51,11 +51,14 @@ func usesMatrix(t gguf.Type) bool {
 	return true
 }
 
+// builds is the number of builds whose bits can differ for a type; all agree where there is one.
+func builds(t gguf.Type) int { return max(1, len(quant.Variants(t))) }
+
 // makings lists every way to try for these pairs, the likeliest first.
 func makings(pairs []*pair) []making {
-	all, vias, matrix := []build{plain}, []gguf.Type{gguf.F32}, false
+	all, vias, matrix := []quant.Variant{quant.Plain}, []gguf.Type{gguf.F32}, false
 	for _, p := range pairs {
-		for _, b := range builds(p.dst.typ) {
+		for _, b := range quant.Variants(p.dst.typ) {
 			if !slices.Contains(all, b) {
 				all = append(all, b)
 			}
@@ -82,8 +85,8 @@ func makings(pairs []*pair) []making {
 // of is what a making means for one pair: the parts that cannot matter to it are taken out,
 // so that two makings that give the pair the same bytes are equal.
 func (m making) of(p *pair) making {
-	if !slices.Contains(builds(p.dst.typ), m.build) {
-		m.build = plain
+	if !slices.Contains(quant.Variants(p.dst.typ), m.build) {
+		m.build = quant.Plain
 	}
 	m.matrix = m.matrix && p.importance != nil && usesMatrix(p.dst.typ)
 	if !slices.Contains(narrower(p.src.typ), m.via) && !m.via.Quantized() {
@@ -94,38 +97,67 @@ func (m making) of(p *pair) making {
 
 // maker makes the bytes of one pair's product as a making says. It is not safe for concurrent use.
 type maker struct {
-	p      *pair
-	m      making
-	writer rowWriter
-	via    *quant.Codec // nil for none
-	pass   []byte
+	p       *pair
+	m       making
+	writer  func(dst []byte, weights []float32, numbers []float32)
+	numbers []float32       // of the matrix, nil for none
+	via     func([]float32) // through the intermediate type, in place; nil for none
+	pass    []byte
 }
 
 func (p *pair) maker(m making) (*maker, error) {
 	m = m.of(p)
-	w, err := newWriter(p.dst.typ, m.build)
-	if err != nil {
+	k := &maker{p: p, m: m}
+	if err := k.open(); err != nil {
 		return nil, err
 	}
-	k := &maker{p: p, m: m, writer: w}
 	if m.via != gguf.F32 {
-		c, err := quant.Writer(m.via)
+		c, err := quant.For(m.via)
 		if err != nil {
 			return nil, err
 		}
-		k.via = &c
+		quantize, err := rowWriter(m.via, quant.Plain, int(p.width()))
+		if err != nil {
+			return nil, err
+		}
+		k.via = func(weights []float32) {
+			k.pass = grow(k.pass, c.Size(int64(len(weights))))
+			quantize(k.pass, weights, nil)
+			c.Dequantize(weights, k.pass)
+		}
 	}
 	return k, nil
 }
 
+// open finds the quantizer and the matrix's numbers.
+func (k *maker) open() (err error) {
+	if k.writer, err = rowWriter(k.p.dst.typ, k.m.build, int(k.p.width())); err != nil {
+		return err
+	}
+	if k.m.matrix {
+		k.numbers, err = k.p.importance.of(k.p.src.name)
+	}
+	return err
+}
+
+// rowWriter gives the function that writes whole rows in a type, as a build does where builds differ.
+func rowWriter(t gguf.Type, v quant.Variant, width int) (func(dst []byte, weights, numbers []float32), error) {
+	q, err := quant.NewQuantizer(t, v)
+	if err == nil {
+		return func(dst []byte, weights, numbers []float32) { q.Rows(dst, weights, width, numbers) }, nil
+	}
+	c, err := quant.Writer(t)
+	if err != nil {
+		return nil, err
+	}
+	return func(dst []byte, weights, _ []float32) { c.Quantize(dst, weights) }, nil
+}
+
 // through takes weights through the intermediate type, in place.
 func (k *maker) through(weights []float32) {
-	if k.via == nil {
-		return
+	if k.via != nil {
+		k.via(weights)
 	}
-	k.pass = grow(k.pass, k.via.Size(int64(len(weights))))
-	k.via.Quantize(k.pass, weights)
-	k.via.Dequantize(weights, k.pass)
 }
 
 // make quantizes whole rows from weight at on into dst.
@@ -133,16 +165,15 @@ func (k *maker) make(dst []byte, weights []float32, at int64) {
 	k.through(weights)
 	width, codec := k.p.width(), k.p.dst.rows.Codec
 	if !k.m.matrix {
-		k.writer.Rows(dst, weights, int(width), nil)
+		k.writer(dst, weights, nil)
 		return
 	}
 	// A matrix has numbers for each expert: rows go to it expert by expert.
-	experts := int64(len(k.p.importance)) / width
-	per := k.p.src.rows.Weights() / experts
+	per := k.p.src.rows.Weights() / k.p.experts
 	for len(weights) > 0 {
 		expert := at / per
 		n := min(int64(len(weights)), (expert+1)*per-at)
-		k.writer.Rows(dst[:codec.Size(n)], weights[:n], int(width), k.p.importance[expert*width:][:width])
+		k.writer(dst[:codec.Size(n)], weights[:n], k.numbers[expert*width:][:width])
 		dst, weights, at = dst[codec.Size(n):], weights[n:], at+n
 	}
 }

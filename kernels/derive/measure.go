@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"sync"
+
+	"github.com/weighmaster/weighmaster/kernels/quant"
 )
 
 // measured is what can be said of a product's tensor whose bytes are not the
@@ -88,9 +90,9 @@ func (p *pair) measure(ctx context.Context, how making, from, to int64) (measure
 			return m, err
 		}
 		ours := p.wanted(b, k, at, n)
-		if codesFollow(p.dst.typ) {
+		if quant.CodesFollow(p.dst.typ) {
 			// b.floats are the weights as the quantizer saw them, behind any intermediate.
-			if bad, first := checkCodes(p.dst.typ, b.got, b.floats); bad > 0 {
+			if bad, first := quant.CheckCodes(p.dst.typ, b.got, b.floats); bad > 0 {
 				m.add(measured{badCodes: bad, firstBad: at + first*int64(codec.Weights)})
 			}
 		}

@@ -1,30 +1,76 @@
 package derive
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
 
-// Matrix gives the importance of each column of a tensor as llama-quantize uses
-// it: width numbers for each expert, false for a tensor that it does not have.
-type Matrix interface {
-	Weights(name string) ([]float32, bool, error)
-}
+	godigest "github.com/opencontainers/go-digest"
+
+	"github.com/weighmaster/weighmaster/kernels/imatrix"
+)
 
 // Options are what is at hand beside both sides.
 type Options struct {
-	Matrix Matrix // nil for none
+	Matrix       *imatrix.Matrix // nil for none
+	MatrixDigest godigest.Digest // of the matrix's file, shown as it is given
 }
 
-// importance gives the matrix's part for one pair, nil where there is none.
-func (o Options) importance(p *pair) ([]float32, error) {
-	if o.Matrix == nil || !usesMatrix(p.dst.typ) || p.same() {
-		return nil, nil
+// held is how many tensors' parts of a matrix are in memory at once. Work goes
+// tensor after tensor, so that few are in use at a time.
+const held = 4
+
+// importance reads parts of a matrix when they are needed and keeps the last few.
+type importance struct {
+	matrix *imatrix.Matrix
+	mutex  sync.Mutex
+	parts  []part
+}
+
+type part struct {
+	name    string
+	numbers []float32
+}
+
+// of gives one tensor's part.
+func (m *importance) of(name string) ([]float32, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for _, p := range m.parts {
+		if p.name == name {
+			return p.numbers, nil
+		}
 	}
-	w, has, err := o.Matrix.Weights(p.src.name)
+	numbers, has, err := m.matrix.Weights(name)
 	if err != nil || !has {
-		return nil, err
+		return nil, fmt.Errorf("importance matrix: entry %s: %w", name, err)
 	}
-	n := int64(len(w))
+	if len(m.parts) == held {
+		m.parts = m.parts[1:]
+	}
+	m.parts = append(m.parts, part{name, numbers})
+	return numbers, nil
+}
+
+// weigh tells a pair how many experts the matrix has numbers for, 0 where it has none for it.
+func (m *importance) weigh(p *pair) error {
+	if m == nil || p.same() || !usesMatrix(p.dst.typ) {
+		return nil
+	}
+	e, has := m.matrix.Entry(p.src.name)
+	if !has {
+		return nil
+	}
+	n := e.Values()
 	if experts := n / p.width(); n == 0 || n%p.width() != 0 || p.src.rows.Weights()/p.width()%experts != 0 {
-		return nil, fmt.Errorf("importance matrix: tensor %s: got %d numbers, want one for each of %d columns, of each expert", p.src.name, n, p.width())
+		return fmt.Errorf("importance matrix: entry %s: got %d numbers, want one for each of %d columns, of each expert: the matrix is of another model", p.src.name, n, p.width())
 	}
-	return w, nil
+	p.importance, p.experts = m, n/p.width()
+	return nil
+}
+
+func newImportance(o Options) *importance {
+	if o.Matrix == nil {
+		return nil
+	}
+	return &importance{matrix: o.Matrix}
 }

@@ -21,10 +21,9 @@ const (
 
 // pair is one tensor of the source with the one of its name in the product.
 type pair struct {
-	src, dst *tensor
-	// importance is this tensor's part of the matrix at hand: a number for each column, of
-	// each expert. Nil where there is none.
-	importance []float32
+	src, dst   *tensor
+	importance *importance // the matrix at hand, nil where it has nothing about this tensor
+	experts    int64       // that it has numbers for
 }
 
 // newPair tells why a product's tensor cannot be recomputed, if it cannot.
@@ -36,7 +35,7 @@ func newPair(src, dst *tensor) (*pair, error) {
 	if src.typ.Quantized() {
 		return nil, fmt.Errorf("type %s made from the quantized type %s is not recomputed", dst.typ, src.typ)
 	}
-	if _, err := newWriter(dst.typ, plain); err != nil || src.rows.Codec.Dequantize == nil {
+	if _, err := rowWriter(dst.typ, quant.Plain, int(p.width())); err != nil || src.rows.Codec.Dequantize == nil {
 		return nil, fmt.Errorf("type %s is not recomputed", dst.typ)
 	}
 	if p.width() > maxRow {

@@ -124,7 +124,7 @@ func (p *pair) product(n int64) ([]byte, error) {
 	if p.same() {
 		return b.raw, nil
 	}
-	k, err := p.maker(making{build: plain})
+	k, err := p.maker(making{build: quant.Plain})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (p *pair) product(n int64) ([]byte, error) {
 // differing block, at the given weight.
 func (c *controls) seen(ctx context.Context, p *pair, body []byte, patch kernels.Patch, weight int64) (bool, string, error) {
 	p.dst.rows.R = kernels.Overlay{R: bytes.NewReader(body), Patches: []kernels.Patch{patch}}
-	d, err := p.compare(ctx, making{build: plain}, 0, p.dst.rows.Width)
+	d, err := p.compare(ctx, making{build: quant.Plain}, 0, p.dst.rows.Width)
 	if err != nil {
 		return false, "", err
 	}
@@ -208,7 +208,7 @@ func (c *controls) rowOrder(ctx context.Context) (bool, string, error) {
 		}
 		moved.rows = convert.Rows{R: bytes.NewReader(body), Codec: t.rows.Codec, Count: 1, Width: n}
 		p := &pair{src: t, dst: &moved}
-		d, err := p.compare(ctx, making{build: plain}, 0, n)
+		d, err := p.compare(ctx, making{build: quant.Plain}, 0, n)
 		if err != nil {
 			return false, "", err
 		}
@@ -247,7 +247,7 @@ func (c *controls) tensorName(ctx context.Context) (bool, string, error) {
 			return false, "", err
 		}
 		inv := &inventory{results: map[string]*result{}, types: map[string]int{}}
-		if err := inv.match(ctx, c.src.byName[t.name], c.src, planted, Options{}); err != nil {
+		if err := inv.match(ctx, c.src.byName[t.name], c.src, planted, nil); err != nil {
 			return false, "", err
 		}
 		if len(inv.findings) == 0 {

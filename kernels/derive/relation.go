@@ -8,6 +8,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/convert"
+	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
 // Kind is what a target is to a source.
@@ -15,9 +16,10 @@ type Kind string
 
 const (
 	Identical       Kind = "identical"                   // the same tensors, types, bits and metadata
+	TemplateDiffers Kind = "chat template differs"       // the same tensors, types and bits; of the keys only the chat template differs
 	MetadataDiffers Kind = "metadata differs"            // the same tensors, types and bits; keys differ
 	Conversion      Kind = "exact conversion"            // every bit follows from the source, in another unquantized form
-	Quantization    Kind = "quantization"                // every bit follows from the source by the quantizer
+	Quantization    Kind = "quantization"                // the codes of every block follow from the source by the quantizer; see the class
 	ErrorOnly       Kind = "quantization not recomputed" // tensors of types that are not recomputed; only their error is known
 	NotDerived      Kind = "not derived"                 // a tensor is missing, extra, of another shape, or has bits that do not follow
 )
@@ -33,24 +35,42 @@ const (
 	None   Class = ""  // differs, or nothing could be said
 )
 
+// weaker orders classes from the strongest to none.
+var weaker = map[Class]int{ClassA: 0, ClassB: 1, ClassC: 2, ClassD: 3, None: 4}
+
 // TensorRelation is what one tensor of the target is to the source's.
 type TensorRelation struct {
 	Name       string `json:"name"`
 	SourceType string `json:"sourceType"`
 	Type       string `json:"type"`
 	Class      Class  `json:"class"`
+	// Build is the build of the quantizers beside which the tensor was recomputed, empty where all agree.
+	Build  string `json:"build"`
+	Matrix bool   `json:"matrix"` // recomputed with the importance matrix at hand
+	// Blocks counts the tensor's blocks, Differing those that are not the recomputed ones.
+	Blocks    int64 `json:"blocks"`
+	Differing int64 `json:"blocksDiffering"`
 	// Error is the root mean square of the difference over that of the source,
 	// for tensors that are not class A and whose types can both be read; else null.
 	Error *float64 `json:"relativeRMSError"`
+	// ErrorRatio is the tensor's error over that of the recomputed one, null where that is not known.
+	ErrorRatio *float64 `json:"errorOverRecomputed"`
+	Unproven   string   `json:"unproven"` // what remains unproven, in one sentence
 }
 
 // Relation is what a target is to a source.
 type Relation struct {
-	Kind    Kind             `json:"relation"`
-	Class   Class            `json:"class"`  // the weakest of the tensors
-	Recipe  string           `json:"recipe"` // types of the target's matrices with their number: "Q8_0 (38)"
-	Types   map[string]int   `json:"types"`  // of all of the target's tensors
-	Tensors []TensorRelation `json:"tensors"`
+	Kind     Kind   `json:"relation"`
+	Class    Class  `json:"class"`    // the weakest of the tensors
+	Unproven string `json:"unproven"` // what remains unproven, in one sentence
+	// Build is the one build of the quantizers that makes every tensor bit for bit,
+	// empty where none does or where all builds agree.
+	Build        string           `json:"build"`
+	Intermediate string           `json:"intermediate"` // type that the weights passed through and that changed them, empty for none
+	Matrix       *MatrixUse       `json:"matrix"`       // null where no matrix is at hand or claimed
+	Recipe       string           `json:"recipe"`       // types of the target's matrices with their number: "Q8_0 (38)"
+	Types        map[string]int   `json:"types"`        // of all of the target's tensors
+	Tensors      []TensorRelation `json:"tensors"`
 	// Findings are the tensors that do not follow from the source.
 	Findings []kernels.Finding `json:"findings"`
 	// Metadata are the keys that do not follow from the source. They do not
@@ -60,7 +80,8 @@ type Relation struct {
 
 // Compare tells what a target is to a source, for snapshots and GGUF files on
 // either side. It plants no controls: it is a measurement for a reader, not
-// evidence. An error means that a side could not be read at all.
+// evidence. An error means that a side could not be read at all, or that the
+// importance matrix at hand is of another model.
 func Compare(ctx context.Context, source, target Input, o Options) (Relation, error) {
 	src, err := open(source)
 	if err != nil {
@@ -83,30 +104,46 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 		if convert.Quantizes(t.name, t.dims) {
 			matrices[t.typ.String()]++
 		}
-		s, result := src.byName[t.name], inv.results[t.name]
-		if s == nil || result.state == misplaced {
-			continue
+		if s, result := src.byName[t.name], inv.results[t.name]; s != nil && result.state != misplaced {
+			r.Tensors = append(r.Tensors, result.relation(s, t))
 		}
-		one := TensorRelation{Name: t.name, SourceType: s.typ.String(), Type: t.typ.String(), Class: result.class, Error: result.relative}
-		r.Tensors = append(r.Tensors, one)
 	}
 	r.Recipe = countedTypes(matrices)
 	r.Kind, r.Class = judgeRelation(src, dst, inv, r)
+	inv.name(&r)
+	r.Matrix = matrixUse(dst, inv, o)
+	r.Unproven = unprovenFile(r)
 	return r, nil
 }
 
+// relation shows a result.
+func (r *result) relation(s, t *tensor) TensorRelation {
+	one := TensorRelation{Name: t.name, SourceType: s.typ.String(), Type: t.typ.String(), Class: r.class, Error: r.relative}
+	one.Blocks = t.rows.Weights() / int64(t.rows.Codec.Weights)
+	if r.pair != nil {
+		one.Differing = r.differing
+		one.Matrix = r.how.matrix
+		if r.pair.builds() > 1 {
+			one.Build = string(r.how.build)
+		}
+	}
+	if r.measured != nil {
+		one.ErrorRatio = finite(r.measured.ratio())
+	}
+	one.Unproven = r.unproven(one)
+	return one
+}
+
+// judgeRelation names the relation and its class: the weakest of all tensors.
 func judgeRelation(src, dst *side, inv *inventory, r Relation) (Kind, Class) {
 	if inv.count(differs)+inv.count(misplaced) > 0 || len(inv.results) == 0 {
 		return NotDerived, None
 	}
-	if inv.count(undecided) > 0 {
-		class := ClassD
-		for _, t := range r.Tensors {
-			if t.Class == None {
-				class = None
-			}
+	class := ClassA
+	for _, t := range inv.results {
+		if weaker[t.class] > weaker[class] {
+			class = t.class
 		}
-		return ErrorOnly, class
 	}
 	same, quantized := (src.model == nil) == (dst.model == nil), false
 	for _, t := range dst.tensors {
@@ -117,14 +154,56 @@ func judgeRelation(src, dst *side, inv *inventory, r Relation) (Kind, Class) {
 		}
 	}
 	switch {
+	case inv.count(undecided) > 0:
+		return ErrorOnly, class
+	case quantized && class == ClassA && !inv.oneBuild():
+		return Quantization, ClassB
 	case quantized:
-		return Quantization, ClassA
+		return Quantization, class
 	case !same:
-		return Conversion, ClassA
+		return Conversion, class
+	case len(r.Metadata) == 1 && r.Metadata[0].Where == "key "+templateKey:
+		return TemplateDiffers, class
 	case len(r.Metadata) > 0:
-		return MetadataDiffers, ClassA
+		return MetadataDiffers, class
 	}
-	return Identical, ClassA
+	return Identical, class
+}
+
+// builds is the number of builds whose bits can differ for this pair.
+func (p *pair) builds() int {
+	if p.same() {
+		return 1
+	}
+	return builds(p.dst.typ)
+}
+
+// oneBuild tells that one way of making fits every tensor that was recomputed.
+func (inv *inventory) oneBuild() bool {
+	for _, r := range inv.results {
+		if r.pair != nil && !r.pair.same() && r.how != inv.file.of(r.pair) {
+			return false
+		}
+	}
+	return true
+}
+
+// name tells the build and the intermediate that fit the whole file.
+func (inv *inventory) name(r *Relation) {
+	if r.Class == None || !inv.oneBuild() {
+		return
+	}
+	for _, t := range inv.results {
+		if t.pair == nil || t.pair.same() || t.state != exact {
+			continue
+		}
+		if t.pair.builds() > 1 && r.Class == ClassA {
+			r.Build = string(inv.file.build)
+		}
+		if t.how.via != gguf.F32 {
+			r.Intermediate = t.how.via.String()
+		}
+	}
 }
 
 func countedTypes(types map[string]int) string {

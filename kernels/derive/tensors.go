@@ -23,13 +23,14 @@ const (
 
 // result is the outcome of one tensor.
 type result struct {
-	state    state
-	class    Class
-	how      making    // of a tensor that was recomputed
-	pair     *pair     // nil where there is nothing to compare
-	measured *measured // nil for exact tensors, and where it could not be measured
-	relative *float64  // relative error, nil where it is not known
-	why      string    // what the bounds say of a tensor that is not exact
+	state     state
+	class     Class
+	how       making    // of a tensor that was recomputed
+	differing int64     // blocks that are not the recomputed ones
+	pair      *pair     // nil where there is nothing to compare
+	measured  *measured // nil for exact tensors, and where it could not be measured
+	relative  *float64  // relative error, nil where it is not known
+	why       string    // what the bounds say of a tensor that is not exact
 }
 
 // inventory is the comparison of all tensors.
@@ -44,8 +45,9 @@ type inventory struct {
 // compareTensors compares every tensor of both sides.
 func compareTensors(ctx context.Context, src, dst *side, o Options) (*inventory, error) {
 	inv := &inventory{results: map[string]*result{}, types: map[string]int{}, findings: []kernels.Finding{}}
+	matrix := newImportance(o)
 	for i := range src.tensors {
-		if err := inv.match(ctx, &src.tensors[i], src, dst, o); err != nil {
+		if err := inv.match(ctx, &src.tensors[i], src, dst, matrix); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +63,7 @@ func compareTensors(ctx context.Context, src, dst *side, o Options) (*inventory,
 	if src.model != nil && src.model.RopeFactors != nil && dst.byName[convert.RopeFreqs] == nil && dst.model == nil {
 		inv.find(misplaced, convert.RopeFreqs, "inventory", "no such tensor", "the factors of llama3 RoPE scaling", "positions beyond the first ones would be wrong; convert again")
 	}
-	if err := inv.run(ctx, dst, o); err != nil {
+	if err := inv.run(ctx); err != nil {
 		return nil, err
 	}
 	inv.findings = append(inv.findings, recipe(dst)...)
@@ -77,7 +79,7 @@ func (inv *inventory) find(s state, name, check, got, want, hint string) {
 }
 
 // match looks for a source's tensor in the product.
-func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, o Options) error {
+func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, m *importance) error {
 	d := dst.byName[s.name]
 	switch {
 	case d == nil && s.name == convert.RopeFreqs && dst.model != nil && dst.model.RopeFactors != nil:
@@ -97,7 +99,7 @@ func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, o Op
 	if err != nil {
 		return inv.unmade(ctx, s, d, err)
 	}
-	if p.importance, err = o.importance(p); err != nil {
+	if err := m.weigh(p); err != nil {
 		return err
 	}
 	inv.pairs = append(inv.pairs, p)

@@ -1,0 +1,59 @@
+package derive
+
+import "fmt"
+
+// unproven says what remains unproven of one tensor, in one sentence.
+func (r *result) unproven(t TensorRelation) string {
+	switch {
+	case r.state == differs || r.state == misplaced:
+		return "That this tensor follows from the source: it does not."
+	case t.Class == ClassA && (r.pair == nil || r.pair.same() || !r.pair.dst.typ.Quantized()):
+		return "Nothing: every bit follows from the source."
+	case t.Class == ClassA:
+		return "Nothing about the bytes; only that a source whose weights round to the same codes and scales would give them too."
+	case t.Class == ClassB:
+		return fmt.Sprintf("Which build chose the scales of %d of %d blocks; its codes are exact, its error is bounded as a whole to %g percent of the recomputed one's.", t.Differing, t.Blocks, 100*buildError)
+	case t.Class == ClassC && t.Matrix:
+		return "The scales: they do not fit the importance matrix at hand; all codes are exact, the error is bounded as a whole only."
+	case t.Class == ClassC:
+		return "The scales: they do not come from a search without a matrix, and the importance matrix is not at hand; all codes are exact, the error is bounded as a whole only."
+	case t.Class == ClassD:
+		return "Everything but the error: " + r.reason() + "."
+	}
+	return "Everything: the type of this tensor cannot be read here."
+}
+
+func (r *result) reason() string {
+	if r.why != "" {
+		return r.why
+	}
+	return "its codes cannot be checked against its scales"
+}
+
+// unprovenFile says what remains unproven of the whole file, in one sentence.
+func unprovenFile(r Relation) string {
+	counts := map[Class]int{}
+	for _, t := range r.Tensors {
+		counts[t.Class]++
+	}
+	n := len(r.Tensors)
+	switch {
+	case r.Kind == NotDerived:
+		return "That the target follows from the source: it does not."
+	case r.Class == ClassA && r.Kind == Quantization:
+		return "Nothing about the tensors' bytes; only that a source whose weights round to the same codes and scales would give them too."
+	case r.Class == ClassA:
+		return "Nothing about the tensors: every bit follows from the source."
+	case r.Class == ClassB && counts[ClassB] == 0:
+		return "That one build made the file: every tensor is exact, but no single build makes them all."
+	case r.Class == ClassB:
+		return fmt.Sprintf("Which build chose some scales of %d of %d tensors: codes are exact in every block, the errors are bounded as a whole to %g percent of the recomputed ones.", counts[ClassB], n, 100*buildError)
+	case r.Class == ClassC && r.Matrix != nil && r.Matrix.Digest != "":
+		return fmt.Sprintf("The scales of %d of %d tensors: they do not fit the importance matrix at hand; codes are exact in every block.", counts[ClassC], n)
+	case r.Class == ClassC:
+		return fmt.Sprintf("The scales of %d of %d tensors: the importance matrix is not at hand; codes are exact in every block.", counts[ClassC], n)
+	case r.Class == ClassD:
+		return fmt.Sprintf("Everything but the error of %d of %d tensors, whose codes cannot be checked.", counts[ClassD], n)
+	}
+	return "Everything about the tensors that could be neither recomputed nor read."
+}
