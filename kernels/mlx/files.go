@@ -1,0 +1,281 @@
+package mlx
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/weighmaster/weighmaster/kernels"
+)
+
+// The checks of the files beside the weights.
+const (
+	CheckSettings  = "config.json differs"
+	CheckTokenizer = "tokenizer differs"
+	CheckTemplate  = "chat template differs"
+)
+
+// ownSettings are the keys of config.json that mlx-lm removes or adds.
+var ownSettings = map[string]bool{"quantization": true, "quantization_config": true, "_name_or_path": true, "vision_config": true}
+
+// files compares config.json, the tokenizer and the chat template.
+func (c *comparison) files(source fs.FS) error {
+	for _, check := range []func(fs.FS) error{c.settings, c.tokenizer, c.template} {
+		if err := check(source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *comparison) differ(check, where, got, want, hint string) {
+	c.result.Files = append(c.result.Files, kernels.Finding{Check: check, Where: where, Got: got, Want: want, Hint: hint})
+}
+
+// object reads a JSON file of one of the folders; nil without the file. A file
+// that is no JSON object is a finding.
+func (c *comparison) object(fsys fs.FS, side, name string) (map[string]any, error) {
+	o, err := readObject(fsys, name)
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return o, nil
+	case errors.As(err, new(*fs.PathError)):
+		return nil, err
+	}
+	c.differ(CheckSettings, side+": "+name, err.Error(), "a JSON object", "")
+	return nil, nil
+}
+
+// settings compares config.json key by key. mlx-lm takes eos_token_id from
+// generation_config.json where that has one.
+func (c *comparison) settings(source fs.FS) error {
+	want, err := c.object(source, "source", ConfigName)
+	if err != nil {
+		return err
+	}
+	if want == nil {
+		c.note("The source has no config.json to compare with.")
+		return nil
+	}
+	generation, err := c.object(source, "source", "generation_config.json")
+	if err != nil {
+		return err
+	}
+	if eos, ok := generation["eos_token_id"]; ok {
+		want["eos_token_id"] = eos
+	}
+	c.compareKeys(CheckSettings, ConfigName, c.model.config, want, ownSettings)
+	if generation == nil {
+		return nil
+	}
+	got, err := c.object(c.model.FS, "folder", "generation_config.json")
+	if err != nil {
+		return err
+	}
+	if got == nil {
+		c.note("generation_config.json was not copied.")
+		return nil
+	}
+	c.compareKeys(CheckSettings, "generation_config.json", got, generation, nil)
+	return nil
+}
+
+// compareKeys compares two objects, apart from some keys.
+func (c *comparison) compareKeys(check, file string, got, want map[string]any, except map[string]bool) {
+	keys := map[string]bool{}
+	for _, o := range []map[string]any{got, want} {
+		for k := range o {
+			keys[k] = true
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if except[k] || same(got[k], want[k]) {
+			continue
+		}
+		c.differ(check, fmt.Sprintf("%s: %.200s", file, k), show(got, k), show(want, k)+", as in the source", "")
+	}
+}
+
+// same compares JSON values; numbers by value, as 1e-5 and 1e-05 are one. An
+// absent key and null are the same.
+func same(a, b any) bool {
+	x, ok := a.(json.Number)
+	y, also := b.(json.Number)
+	if ok && also {
+		f, err := x.Float64()
+		g, other := y.Float64()
+		return x == y || err == nil && other == nil && f == g
+	}
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			w, ok := b[k]
+			if !ok || !same(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, same)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func show(o map[string]any, key string) string {
+	v, ok := o[key]
+	if !ok {
+		return "no such key"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%.120v", v)
+	}
+	return fmt.Sprintf("%.120s", text)
+}
+
+// tokenizer compares tokenizer.json as JSON, as it is saved again on the way,
+// and the other tokenizer files by their bytes.
+func (c *comparison) tokenizer(source fs.FS) error {
+	const name = "tokenizer.json"
+	want, err := c.object(source, "source", name)
+	if err != nil {
+		return err
+	}
+	got, err := c.object(c.model.FS, "folder", name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case want == nil && got == nil:
+	case got == nil:
+		c.differ(CheckTokenizer, name, "absent", "the source's", "")
+	case want == nil:
+		c.note("tokenizer.json was made from another form of the source's tokenizer: its equality was not checked.")
+	default:
+		joinMerges(want)
+		joinMerges(got)
+		c.compareKeys(CheckTokenizer, name, got, want, nil)
+	}
+	for _, name := range []string{"tokenizer.model", "tiktoken.model"} {
+		theirs, err := readFile(source, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		ours, err := readFile(c.model.FS, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.note(name + " of the source was not copied.")
+		case err != nil:
+			return err
+		case string(ours) != string(theirs):
+			c.differ(CheckTokenizer, name, "other bytes", "the source's", "")
+		}
+	}
+	return nil
+}
+
+// joinMerges brings the two forms of BPE merges, "a b" and ["a", "b"], to one.
+func joinMerges(tokenizer map[string]any) {
+	model, _ := tokenizer["model"].(map[string]any)
+	merges, _ := model["merges"].([]any)
+	for i, m := range merges {
+		pair, ok := m.([]any)
+		if !ok || len(pair) != 2 {
+			continue
+		}
+		a, ok := pair[0].(string)
+		b, also := pair[1].(string)
+		if ok && also {
+			merges[i] = a + " " + b
+		}
+	}
+}
+
+// templates are a folder's chat templates by name; the unnamed one is "default".
+func templates(fsys fs.FS) (map[string]string, error) {
+	found := map[string]string{}
+	config, err := readObject(fsys, "tokenizer_config.json")
+	if err != nil && errors.As(err, new(*fs.PathError)) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	switch t := config["chat_template"].(type) {
+	case string:
+		found["default"] = t
+	case []any:
+		for _, one := range t {
+			o, _ := one.(map[string]any)
+			name, _ := o["name"].(string)
+			found[name], _ = o["template"].(string)
+		}
+	}
+	text, err := readFile(fsys, "chat_template.jinja")
+	if err == nil {
+		found["default"] = string(text)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return found, nil
+}
+
+// template compares the chat templates, wherever the two folders keep them.
+func (c *comparison) template(source fs.FS) error {
+	want, err := templates(source)
+	if err != nil {
+		return err
+	}
+	got, err := templates(c.model.FS)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for n := range want {
+		names[n] = true
+	}
+	for n := range got {
+		names[n] = true
+	}
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		theirs, had := want[n]
+		ours, has := got[n]
+		switch {
+		case !has:
+			c.differ(CheckTemplate, n, "no template", "the source's", "")
+		case !had:
+			c.differ(CheckTemplate, n, "a template", "none, as in the source", "")
+		case ours != theirs:
+			line, a, b := firstLine(ours, theirs)
+			c.differ(CheckTemplate, fmt.Sprintf("%s: line %d", n, line), fmt.Sprintf("%.200q", a), fmt.Sprintf("%.200q", b), "prompts are put together in another way")
+		}
+	}
+	return nil
+}
+
+// firstLine is the first line, counted from 1, in which two texts differ.
+func firstLine(a, b string) (line int, x, y string) {
+	left, right := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := 0; ; i++ {
+		x, y = "", ""
+		if i < len(left) {
+			x = left[i]
+		}
+		if i < len(right) {
+			y = right[i]
+		}
+		if x != y || i >= len(left) || i >= len(right) {
+			return i + 1, x, y
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package mlx
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/weighmaster/weighmaster/kernels/safetensors"
+)
+
+// weights reads the weights of the source's tensors one after the other.
+type weights struct {
+	number number
+	r      io.Reader
+	raw    []byte
+}
+
+func (c *comparison) weights(parts []safetensors.SnapshotTensor) weights {
+	readers := make([]io.Reader, len(parts))
+	for i, p := range parts {
+		readers[i] = c.source.Section(p)
+	}
+	return weights{number: numbers[parts[0].DType], r: io.MultiReader(readers...)}
+}
+
+func (w *weights) read(dst []float32) error {
+	w.raw = resize(w.raw, len(dst)*w.number.bytes)
+	if _, err := io.ReadFull(w.r, w.raw); err != nil {
+		return fmt.Errorf("mlx: source: read: %w", err)
+	}
+	w.number.decode(dst, w.raw)
+	return nil
+}
+
+func resize(b []byte, n int) []byte { return slices.Grow(b[:0], n)[:n] }
+
+// untouched compares a tensor that is stored as it is: the same bits, or the
+// source's weights correctly rounded to the tensor's type.
+func (c *comparison) untouched(ctx context.Context, t Tensor, parts []safetensors.SnapshotTensor, one *TensorResult) error {
+	from := parts[0].DType
+	if from != t.Type && !(floating(from) && floating(t.Type)) {
+		c.find(CheckUntouched, t.Name, string(t.Type), fmt.Sprintf("%s, as in the source, or another type of floats", from))
+		return nil
+	}
+	one.Outcome = Same
+	target := c.model.Snapshot.Section(t.Packed)
+	readers := make([]io.Reader, len(parts))
+	for i, p := range parts {
+		readers[i] = c.source.Section(p)
+	}
+	size, width := int64(0), int64(t.Type.Bits())/8
+	for _, p := range parts {
+		size += p.End - p.Begin
+	}
+	if from == t.Type {
+		at, err := firstDifference(ctx, io.MultiReader(readers...), target)
+		if err != nil {
+			return err
+		}
+		if at >= 0 {
+			one.Outcome = Differs
+			c.find(CheckUntouched, fmt.Sprintf("%s: element %d of %d", t.Name, at/max(width, 1), t.Elements()), "other bits", "the source's")
+		}
+		return nil
+	}
+	one.Outcome = Cast
+	w, to := c.weights(parts), numbers[t.Type]
+	values := make([]float32, chunk)
+	var want, got []byte
+	for done := uint64(0); done < t.Elements(); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(chunk, t.Elements()-done)
+		if err := w.read(values[:n]); err != nil {
+			return err
+		}
+		want = want[:0]
+		for _, x := range values[:n] {
+			want = to.encode(want, x)
+		}
+		got = resize(got, len(want))
+		if _, err := io.ReadFull(target, got); err != nil {
+			return fmt.Errorf("mlx: %s: read: %w", t.Name, err)
+		}
+		if !slices.Equal(want, got) {
+			one.Outcome = Differs
+			i := 0
+			for want[i] == got[i] {
+				i++
+			}
+			c.find(CheckUntouched, fmt.Sprintf("%s: element %d of %d", t.Name, done+uint64(i/to.bytes), t.Elements()), "other bits", fmt.Sprintf("the source's %s rounded to %s", from, t.Type))
+			return nil
+		}
+		done += n
+	}
+	return nil
+}
+
+// firstDifference gives the offset of the first byte that differs, -1 for none.
+func firstDifference(ctx context.Context, a, b io.Reader) (int64, error) {
+	x, y := make([]byte, 2*chunk), make([]byte, 2*chunk)
+	for offset := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return -1, err
+		}
+		n, err := io.ReadFull(a, x)
+		m, other := io.ReadFull(b, y)
+		for i := range min(n, m) {
+			if x[i] != y[i] {
+				return offset + int64(i), nil
+			}
+		}
+		if n != m {
+			return offset + int64(min(n, m)), nil
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return -1, nil
+		}
+		if err := errors.Join(err, other); err != nil {
+			return -1, fmt.Errorf("mlx: read: %w", err)
+		}
+		offset += int64(n)
+	}
+}
+
+// dtype is the type that the model's weights had when they were quantized: that
+// of most tensors that are stored as they are.
+func (m *Model) dtype() safetensors.DType {
+	count := map[safetensors.DType]int{}
+	var best safetensors.DType
+	for _, t := range m.Tensors {
+		if t.Scheme != nil && t.Scheme.Mode != Affine || !floating(t.Type) {
+			continue
+		}
+		if count[t.Type]++; count[t.Type] > count[best] {
+			best = t.Type
+		}
+	}
+	return best
+}
+
+// quantized compares a quantized matrix, group by group.
+func (c *comparison) quantized(ctx context.Context, t Tensor, parts []safetensors.SnapshotTensor, one *TensorResult) error {
+	if !floating(parts[0].DType) {
+		c.find(CheckRebuilt, t.Name, "a source of "+string(parts[0].DType), "F32, F16 or BF16")
+		return nil
+	}
+	own := t.Type
+	if t.Scheme.Mode != Affine {
+		if own = c.model.dtype(); own == "" {
+			own = parts[0].DType
+		}
+	}
+	r, err := newMatrixReader(c.model, t, numbers[own])
+	if err != nil {
+		return err
+	}
+	g := newJudge(t, numbers[own])
+	w := c.weights(parts)
+	perChunk := chunk / t.Scheme.Group
+	values := make([]float32, perChunk*t.Scheme.Group)
+	for done := uint64(0); done < r.groups; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := int(min(uint64(perChunk), r.groups-done))
+		if err := r.read(n); err != nil {
+			return err
+		}
+		part := values[:n*t.Scheme.Group]
+		if err := w.read(part); err != nil {
+			return err
+		}
+		for i := range n {
+			if err := g.group(r.group(i), part[i*t.Scheme.Group:(i+1)*t.Scheme.Group], done+uint64(i), r); err != nil {
+				return err
+			}
+		}
+		done += uint64(n)
+	}
+	c.conclude(t, g, one)
+	return nil
+}
+
+// matrixReader reads the groups of a quantized matrix in order. As rows are
+// whole groups and groups whole words, a matrix is one run of groups.
+type matrixReader struct {
+	scheme         Scheme
+	number         number // of scales and biases, mode affine
+	groups, perTop uint64 // all, and those of one matrix of a stack
+	packed, scales io.Reader
+	biases         io.Reader
+	global         io.ReaderAt
+
+	raw, rawScales, rawBiases, codes []byte
+	decodedScales, decodedBiases     []float32
+}
+
+func newMatrixReader(m *Model, t Tensor, n number) (*matrixReader, error) {
+	r := &matrixReader{scheme: *t.Scheme, number: n, packed: m.Snapshot.Section(t.Packed), scales: m.Snapshot.Section(t.Scales)}
+	r.groups = t.Elements() / uint64(t.Scheme.Group)
+	r.perTop = r.groups
+	if t.Scheme.Mode == Affine {
+		r.biases = m.Snapshot.Section(t.Biases)
+	}
+	if t.Global != nil {
+		r.global = m.Snapshot.Section(*t.Global)
+		r.perTop = 1
+		for _, d := range t.Shape[len(t.Shape)-2:] {
+			r.perTop *= d
+		}
+		r.perTop /= uint64(t.Scheme.Group)
+	}
+	return r, nil
+}
+
+// read fetches the next n groups.
+func (r *matrixReader) read(n int) error {
+	r.raw = resize(r.raw, n*r.scheme.groupBytes())
+	r.codes = resize(r.codes, n*r.scheme.Group)
+	width := 1
+	if r.biases != nil {
+		width = r.number.bytes
+	}
+	r.rawScales = resize(r.rawScales, n*width)
+	if _, err := io.ReadFull(r.packed, r.raw); err != nil {
+		return fmt.Errorf("mlx: read codes: %w", err)
+	}
+	if _, err := io.ReadFull(r.scales, r.rawScales); err != nil {
+		return fmt.Errorf("mlx: read scales: %w", err)
+	}
+	unpack(r.codes, r.raw, r.scheme.Bits)
+	if r.biases == nil {
+		return nil
+	}
+	r.rawBiases = resize(r.rawBiases, n*width)
+	if _, err := io.ReadFull(r.biases, r.rawBiases); err != nil {
+		return fmt.Errorf("mlx: read biases: %w", err)
+	}
+	r.decodedScales = slices.Grow(r.decodedScales[:0], n)[:n]
+	r.decodedBiases = slices.Grow(r.decodedBiases[:0], n)[:n]
+	r.number.decode(r.decodedScales, r.rawScales)
+	r.number.decode(r.decodedBiases, r.rawBiases)
+	return nil
+}
+
+// group gives the i-th group that was read.
+func (r *matrixReader) group(i int) *group {
+	g := &group{codes: r.codes[i*r.scheme.Group : (i+1)*r.scheme.Group]}
+	if r.biases != nil {
+		g.scale, g.bias = r.decodedScales[i], r.decodedBiases[i]
+	} else {
+		g.code = r.rawScales[i]
+	}
+	return g
+}
+
+// globalScale reads the global scale of the matrix that a group belongs to; 2688, which stands for 1, without one.
+func (r *matrixReader) globalScale(index uint64) (float32, error) {
+	if r.global == nil {
+		return globalUnit, nil
+	}
+	var raw [4]byte
+	if _, err := r.global.ReadAt(raw[:], int64(index/r.perTop)*4); err != nil {
+		return 0, fmt.Errorf("mlx: read global scale: %w", err)
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(raw[:])), nil
+}
