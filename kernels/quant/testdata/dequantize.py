@@ -2,6 +2,7 @@
 
 usage: dequantize.py FOLDER          for every TYPE.blocks of a type that gguf reads, write TYPE.floats
        dequantize.py FILE.gguf...    print, as JSON, the digest of each tensor's weights
+       dequantize.py --stored FILE.gguf...    the same of its bytes as they stand in the file
 """
 import hashlib
 import json
@@ -12,8 +13,11 @@ import gguf
 import numpy as np
 
 
-def digest(weights):
-    """First eight bytes of the SHA-256 of the weights as little-endian float32."""
+def digest(tensor):
+    """First eight bytes of the SHA-256 of the weights as little-endian float32, or of the stored bytes."""
+    if sys.argv[1] == "--stored":
+        return hashlib.sha256(tensor.data.tobytes()).hexdigest()[:16]
+    weights = gguf.dequantize(tensor.data, tensor.tensor_type)
     return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f4").tobytes()).hexdigest()[:16]
 
 
@@ -33,8 +37,8 @@ if Path(sys.argv[1]).is_dir():
         path.with_suffix(".floats").write_bytes(weights.astype("<f4").tobytes())
 else:
     out = {}
-    for path in map(Path, sys.argv[1:]):
-        reader = gguf.GGUFReader(path)
-        out[str(path)] = {t.name: digest(gguf.dequantize(t.data, t.tensor_type)) for t in reader.tensors}
+    for path in sys.argv[1:]:
+        if path != "--stored":
+            out[path] = {t.name: digest(t) for t in gguf.GGUFReader(path).tensors}
     json.dump(out, sys.stdout, indent=1)
     print()
