@@ -43,8 +43,11 @@ func loadStep(n node) (decoder, error) {
 			return nil, err
 		}
 		return m.decode, nil
+	case "ByteLevel":
+		_, err := n.object("type", "add_prefix_space", "trim_offsets", "use_regex")
+		return joinByteChars, err
 	}
-	return nil, n.errorf("got the decoder %q, want Sequence, Replace, ByteFallback, Fuse, Strip or Metaspace", kind)
+	return nil, n.errorf("got the decoder %q, want Sequence, Replace, ByteFallback, ByteLevel, Fuse, Strip or Metaspace", kind)
 }
 
 func loadDecoders(n node) (decoder, error) {

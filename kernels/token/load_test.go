@@ -38,7 +38,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"truncation", `"truncation": null`, `"truncation": {"max_length": 5}`, "$.truncation: got"},
 		{"padding", `"padding": null`, `"padding": {"strategy": "BatchLongest"}`, "$.padding: got"},
 		{"an unknown normalizer", `"type": "Replace"`, `"type": "NFKC"`, `$.normalizer: got the normalizer "NFKC"`},
-		{"an unknown pre-tokenizer", `"type": "Split"`, `"type": "ByteLevel"`, `$.pre_tokenizer: got the pre-tokenizer "ByteLevel"`},
+		{"an unknown pre-tokenizer", `"type": "Split"`, `"type": "Whitespace"`, `$.pre_tokenizer: got the pre-tokenizer "Whitespace"`},
 		{"an unknown decoder", `"type": "Strip"`, `"type": "WordPiece"`, `$.decoder: got the decoder "WordPiece"`},
 		{"an unknown post-processor", `"type": "TemplateProcessing"`, `"type": "BertProcessing"`, `$.post_processor: got the post-processor "BertProcessing"`},
 		{"an unknown model", `"type": "BPE"`, `"type": "Unigram"`, `$.model: got the model "Unigram"`},

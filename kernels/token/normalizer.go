@@ -1,6 +1,10 @@
 package token
 
-import "strings"
+import (
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+)
 
 // normalizer rewrites a text before it is split; nil changes nothing.
 type normalizer func(string) string
@@ -34,8 +38,11 @@ func loadNormalizer(n node) (normalizer, error) {
 	case "Replace":
 		replace, err := loadReplace(n)
 		return replace, err
+	case "NFC":
+		_, err := n.object("type")
+		return norm.NFC.String, err
 	}
-	return nil, n.errorf("got the normalizer %q, want Sequence, Prepend or Replace", kind)
+	return nil, n.errorf("got the normalizer %q, want Sequence, NFC, Prepend or Replace", kind)
 }
 
 func loadNormalizers(n node) (normalizer, error) {
@@ -72,16 +79,19 @@ func loadReplace(n node) (func(string) string, error) {
 	if err != nil {
 		return nil, err
 	}
-	re, err := compilePattern(f["pattern"])
+	at, err := loadPattern(f["pattern"])
 	if err != nil {
 		return nil, err
+	}
+	if at.ahead {
+		return nil, f["pattern"].errorf("got a look-ahead, want none where texts are replaced")
 	}
 	content, err := short(f["content"], maxPattern)
 	if err != nil {
 		return nil, err
 	}
-	if literal, complete := re.LiteralPrefix(); complete {
+	if literal, complete := at.re.LiteralPrefix(); complete {
 		return func(s string) string { return strings.ReplaceAll(s, literal, content) }, nil
 	}
-	return func(s string) string { return re.ReplaceAllLiteralString(s, content) }, nil
+	return func(s string) string { return at.re.ReplaceAllLiteralString(s, content) }, nil
 }

@@ -3,159 +3,99 @@ package token
 import (
 	"regexp"
 	"regexp/syntax"
-	"strings"
-	"unicode"
+	"unicode/utf8"
 )
 
-// compilePattern reads a pattern: {"String": text} or {"Regex": expression}.
-//
-// The library runs expressions with Oniguruma, this package with RE2. Only
-// what means the same in both is accepted: look-around, back-references,
-// anchors, flags, possessive repeats, set operations and \w are refused by
-// name, and so is an expression that could match nothing at all.
-func compilePattern(n node) (*regexp.Regexp, error) {
+// pattern is an expression that cuts texts. Pre-tokenizers of byte-level
+// vocabularies end in \s+(?!\S)|\s+, which RE2 has no words for: white space,
+// but where a word follows, without the last character, which is left to the
+// word. Here its capture stands for it.
+type pattern struct {
+	re    *regexp.Regexp
+	ahead bool // group 1 is \s+(?!\S)|\s+
+}
+
+// matches gives the bytes of every match, from left to right.
+func (p pattern) matches(s string) [][]int {
+	if !p.ahead {
+		return p.re.FindAllStringIndex(s, -1)
+	}
+	var all [][]int
+	for at := 0; at < len(s); {
+		m := p.re.FindStringSubmatchIndex(s[at:])
+		if m == nil {
+			break
+		}
+		from, to := at+m[0], at+m[1]
+		if m[2] >= 0 && to < len(s) {
+			_, last := utf8.DecodeLastRuneInString(s[from:to])
+			if to-last > from {
+				to -= last
+			}
+		}
+		all = append(all, []int{from, to})
+		at = to
+	}
+	return all
+}
+
+// loadPattern reads a pattern: {"String": text} or {"Regex": expression}.
+func loadPattern(n node) (pattern, error) {
 	fields, err := n.object("String", "Regex")
 	if err != nil {
-		return nil, err
+		return pattern{}, err
 	}
 	text, expr := fields["String"], fields["Regex"]
 	if (len(text.raw) == 0) == (len(expr.raw) == 0) {
-		return nil, n.errorf("got %s, want either String or Regex", n.shown())
+		return pattern{}, n.errorf("got %s, want either String or Regex", n.shown())
 	}
 	if len(text.raw) > 0 {
 		s, err := short(text, maxPattern)
 		if err != nil {
-			return nil, err
+			return pattern{}, err
 		}
 		if s == "" {
-			return nil, text.errorf("got an empty text, want at least one character")
+			return pattern{}, text.errorf("got an empty text, want at least one character")
 		}
-		return regexp.MustCompile(regexp.QuoteMeta(s)), nil
+		return pattern{re: regexp.MustCompile(regexp.QuoteMeta(s))}, nil
 	}
 	s, err := short(expr, maxPattern)
 	if err != nil {
-		return nil, err
+		return pattern{}, err
 	}
-	translated, refused := translate([]rune(s))
+	p, refused := compile(s)
 	if refused != "" {
-		return nil, expr.errorf("got %s in %q; its meaning differs between regular expression engines, so it is not read here", refused, s)
+		return pattern{}, expr.errorf("%s", refused)
+	}
+	return p, nil
+}
+
+// compile makes a pattern of an expression in Oniguruma's syntax, or tells what
+// is wrong with it.
+func compile(expr string) (p pattern, refused string) {
+	translated, ahead, refused := translate(expr)
+	if refused != "" {
+		return pattern{}, "got " + refused + " in " + quoted(expr) + "; its meaning differs between regular expression engines, so it is not read here"
 	}
 	re, err := regexp.Compile(translated)
 	if err != nil {
-		return nil, expr.errorf("%q: %v", s, err)
+		return pattern{}, quoted(expr) + ": " + err.Error()
 	}
 	tree, err := syntax.Parse(translated, syntax.Perl)
 	if err != nil || matchesNothing(tree) {
-		return nil, expr.errorf("got %q, which can match an empty text; want an expression that matches at least one character", s)
+		return pattern{}, "got " + quoted(expr) + ", which can match an empty text; want an expression that matches at least one character"
 	}
-	return re, nil
+	return pattern{re, ahead}, ""
 }
 
-// In Oniguruma these are classes of Unicode, in RE2 of ASCII.
-const (
-	spaceClass = `\t-\r\x{85}\p{Z}`
-	digitClass = `\p{Nd}`
-)
-
-// translate writes an Oniguruma expression for RE2, or tells what it refuses.
-func translate(expr []rune) (re, refused string) {
-	var out strings.Builder
-	class := false
-	for i := 0; i < len(expr); i++ {
-		c := expr[i]
-		next := func(k int) rune {
-			if i+k < len(expr) {
-				return expr[i+k]
-			}
-			return -1
-		}
-		switch {
-		case c == '\\':
-			text, n, bad := translateEscape(expr[i:], class)
-			if bad != "" {
-				return "", bad
-			}
-			out.WriteString(text)
-			i += n - 1
-			continue
-		case class && (c == '[' || c == '&' && next(1) == '&'):
-			return "", "a set operation"
-		case class && c == ']':
-			class = false
-		case class:
-		case c == '[':
-			class = true
-			if next(1) == '^' {
-				out.WriteRune(c)
-				i++
-				c = '^'
-			}
-			if next(1) == ']' {
-				return "", "a set that starts with ]"
-			}
-		case c == '(' && next(1) == '?':
-			if next(2) != ':' {
-				return "", "a look-around, a flag or a named group"
-			}
-		case c == '^' || c == '$':
-			return "", "an anchor"
-		case c == '{':
-			n := repeat(expr[i:])
-			if n == 0 {
-				return "", "a { that is no repeat"
-			}
-			out.WriteString(string(expr[i : i+n]))
-			i += n - 1
-			if next(1) == '?' || next(1) == '+' {
-				return "", "a repeat after a repeat"
-			}
-			continue
-		case (c == '*' || c == '+' || c == '?') && next(1) == '+':
-			return "", "a possessive repeat"
-		}
-		out.WriteRune(c)
+// mustCompile is for the expressions of this package.
+func mustCompile(expr string) pattern {
+	p, refused := compile(expr)
+	if refused != "" {
+		panic(refused)
 	}
-	return out.String(), ""
+	return p
 }
-
-// translateEscape reads one escape and gives its form for RE2 and its length in characters.
-func translateEscape(expr []rune, class bool) (text string, n int, refused string) {
-	if len(expr) < 2 {
-		return "", 0, "a backslash at the end"
-	}
-	set := func(s string) string {
-		if class {
-			return s
-		}
-		return "[" + s + "]"
-	}
-	switch c := expr[1]; {
-	case strings.ContainsRune("nrtfv", c), c < 0x80 && (unicode.IsPunct(c) || unicode.IsSymbol(c)):
-		return string(expr[:2]), 2, ""
-	case c == 'd':
-		return set(digitClass), 2, ""
-	case c == 's':
-		return set(spaceClass), 2, ""
-	case c == 'S' && !class:
-		return "[^" + spaceClass + "]", 2, ""
-	case c == 'p' || c == 'P':
-		end := strings.IndexRune(string(expr), '}')
-		if end < 0 || expr[2] != '{' {
-			return "", 0, `a \p without {}`
-		}
-		name := string(expr)[3:end]
-		if unicode.Categories[name] == nil && unicode.Scripts[name] == nil {
-			return "", 0, `the class \p{` + name + `}`
-		}
-		return string(expr)[:end+1], end + 1, ""
-	default:
-		return "", 0, `the escape \` + string(c)
-	}
-}
-
-var repeats = regexp.MustCompile(`^\{[0-9]+(,[0-9]*)?\}`)
-
-func repeat(expr []rune) int { return len(repeats.FindString(string(expr))) }
 
 // matchesNothing tells whether an expression can match the empty text.
 func matchesNothing(re *syntax.Regexp) bool {

@@ -1,11 +1,5 @@
 package token
 
-import (
-	"regexp"
-	"strings"
-	"unicode/utf8"
-)
-
 // piece is a part of the text that the model sees by itself. First says that
 // it begins where the text begins.
 type piece struct {
@@ -37,8 +31,12 @@ func loadPretokenizer(n node) (pretokenizer, error) {
 		return loadSplit(n)
 	case "Digits":
 		return loadDigits(n)
+	case "ByteLevel":
+		return loadByteLevel(n)
+	case "Punctuation":
+		return loadPunctuation(n)
 	}
-	return nil, n.errorf("got the pre-tokenizer %q, want Sequence, Metaspace, Split or Digits", kind)
+	return nil, n.errorf("got the pre-tokenizer %q, want Sequence, ByteLevel, Metaspace, Split, Digits or Punctuation", kind)
 }
 
 func loadPretokenizers(n node) (pretokenizer, error) {
@@ -75,8 +73,8 @@ func loadPretokenizers(n node) (pretokenizer, error) {
 }
 
 // cut splits a piece at the matches of an expression.
-func cut(p piece, re *regexp.Regexp, join behaviour, invert bool) []piece {
-	spans := spansOf(re, p.text)
+func cut(p piece, at pattern, join behaviour, invert bool) []piece {
+	spans := spansOf(at, p.text)
 	if invert {
 		for i := range spans {
 			spans[i].match = !spans[i].match
@@ -94,26 +92,48 @@ func loadSplit(n node) (pretokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	re, err := compilePattern(f["pattern"])
+	at, err := loadPattern(f["pattern"])
 	if err != nil {
 		return nil, err
 	}
-	name, err := scalar[string](f["behavior"])
+	join, err := loadBehaviour(f["behavior"])
 	if err != nil {
 		return nil, err
-	}
-	join, ok := behaviours[name]
-	if !ok {
-		return nil, f["behavior"].errorf("got %q, want Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", name)
 	}
 	invert, err := scalar[bool](f["invert"])
 	if err != nil {
 		return nil, err
 	}
-	return func(p piece) []piece { return cut(p, re, join, invert) }, nil
+	return func(p piece) []piece { return cut(p, at, join, invert) }, nil
 }
 
-var numbers = regexp.MustCompile(`\p{N}`)
+func loadBehaviour(n node) (behaviour, error) {
+	name, err := scalar[string](n)
+	if err != nil {
+		return nil, err
+	}
+	join, ok := behaviours[name]
+	if !ok {
+		return nil, n.errorf("got %q, want Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", name)
+	}
+	return join, nil
+}
+
+// gpt2Words is the expression that ByteLevel has built in.
+var gpt2Words = mustCompile(`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`)
+
+func loadPunctuation(n node) (pretokenizer, error) {
+	f, err := n.object("type", "behavior")
+	if err != nil {
+		return nil, err
+	}
+	join, err := loadBehaviour(f["behavior"])
+	if err != nil {
+		return nil, err
+	}
+	marks := punctuation()
+	return func(p piece) []piece { return cut(p, marks, join, false) }, nil
+}
 
 func loadDigits(n node) (pretokenizer, error) {
 	f, err := n.object("type", "individual_digits")
@@ -129,50 +149,4 @@ func loadDigits(n node) (pretokenizer, error) {
 		join = behaviours["Isolated"]
 	}
 	return func(p piece) []piece { return cut(p, numbers, join, false) }, nil
-}
-
-// metaspace writes spaces as another character, and may put one before the text.
-type metaspace struct {
-	mark   string // the character that stands for a space
-	scheme string // when one is put before: never, always, first
-	whole  bool   // do not split before each mark
-	marks  *regexp.Regexp
-}
-
-func loadMetaspace(n node) (*metaspace, error) {
-	f, err := n.object("type", "replacement", "prepend_scheme", "split")
-	if err != nil {
-		return nil, err
-	}
-	m := &metaspace{}
-	if m.mark, err = scalar[string](f["replacement"]); err != nil {
-		return nil, err
-	}
-	if utf8.RuneCountInString(m.mark) != 1 {
-		return nil, f["replacement"].errorf("got %q, want one character", m.mark)
-	}
-	if m.scheme, err = scalar[string](f["prepend_scheme"]); err != nil {
-		return nil, err
-	}
-	if m.scheme != "never" && m.scheme != "always" && m.scheme != "first" {
-		return nil, f["prepend_scheme"].errorf("got %q, want never, always or first", m.scheme)
-	}
-	split, err := scalar[bool](f["split"])
-	if err != nil {
-		return nil, err
-	}
-	m.whole = !split
-	m.marks = regexp.MustCompile(regexp.QuoteMeta(m.mark))
-	return m, nil
-}
-
-func (m *metaspace) split(p piece) []piece {
-	p.text = strings.ReplaceAll(p.text, " ", m.mark)
-	if (m.scheme == "always" || m.scheme == "first" && p.first) && !strings.HasPrefix(p.text, m.mark) {
-		p.text = m.mark + p.text
-	}
-	if m.whole {
-		return []piece{p}
-	}
-	return cut(p, m.marks, mergedWithNext, false)
 }

@@ -1,18 +1,16 @@
 package token
 
-import "regexp"
-
 // span is a part of a text, in bytes. Behaviours decide which spans are joined.
 type span struct {
 	from, to int
 	match    bool
 }
 
-// spansOf cuts a text into the matches of an expression and what lies between them.
-func spansOf(re *regexp.Regexp, s string) []span {
+// spansOf cuts a text into the matches of a pattern and what lies between them.
+func spansOf(p pattern, s string) []span {
 	var spans []span
 	at := 0
-	for _, m := range re.FindAllStringIndex(s, -1) {
+	for _, m := range p.matches(s) {
 		if m[0] > at {
 			spans = append(spans, span{at, m[0], false})
 		}

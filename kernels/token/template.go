@@ -3,20 +3,52 @@ package token
 // template holds the ids that are put around a text.
 type template struct{ before, after []uint32 }
 
-// loadTemplate reads a TemplateProcessing post-processor. Its template for
-// pairs of texts is not used here.
-func loadTemplate(n node, size int) (template, error) {
-	var t template
+// loadPostProcessor reads what puts ids around a text: TemplateProcessing.
+// ByteLevel beside it only moves offsets.
+func loadPostProcessor(n node, size int) (template, error) {
 	if n.absent() {
-		return t, nil
+		return template{}, nil
 	}
 	kind, err := n.kind()
 	if err != nil {
-		return t, err
+		return template{}, err
 	}
-	if kind != "TemplateProcessing" {
-		return t, n.errorf("got the post-processor %q, want TemplateProcessing", kind)
+	switch kind {
+	case "TemplateProcessing":
+		return loadTemplate(n, size)
+	case "ByteLevel":
+		_, err := n.object("type", "add_prefix_space", "trim_offsets", "use_regex")
+		return template{}, err
+	case "Sequence":
+		return loadPostProcessors(n, size)
 	}
+	return template{}, n.errorf("got the post-processor %q, want Sequence, TemplateProcessing or ByteLevel", kind)
+}
+
+// loadPostProcessors reads a Sequence: each puts its ids around those of the ones before.
+func loadPostProcessors(n node, size int) (template, error) {
+	f, err := n.object("type", "processors")
+	if err != nil {
+		return template{}, err
+	}
+	members, err := f["processors"].array(maxSteps)
+	if err != nil {
+		return template{}, err
+	}
+	var all template
+	for _, m := range members {
+		t, err := loadPostProcessor(m, size)
+		if err != nil {
+			return template{}, err
+		}
+		all.before, all.after = append(t.before, all.before...), append(all.after, t.after...)
+	}
+	return all, nil
+}
+
+// loadTemplate reads the template for one text; the one for pairs is not used here.
+func loadTemplate(n node, size int) (template, error) {
+	var t template
 	f, err := n.object("type", "single", "pair", "special_tokens")
 	if err != nil {
 		return t, err

@@ -86,7 +86,7 @@ func (t *Tokenizer) load(f map[string]node) (err error) {
 		t.special[a.id] = a.special
 	}
 	t.literal, t.rewritten = newMatcher(added, false), newMatcher(added, true)
-	if t.around, err = loadTemplate(f["post_processor"], len(t.tokens)); err != nil {
+	if t.around, err = loadPostProcessor(f["post_processor"], len(t.tokens)); err != nil {
 		return err
 	}
 	t.decode, err = loadDecoder(f["decoder"])
