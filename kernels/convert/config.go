@@ -2,11 +2,9 @@ package convert
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 )
@@ -17,44 +15,53 @@ const maxJSON = 64 << 20
 // maxHeadDim bounds the head dimension; known models have up to 512.
 const maxHeadDim = 1 << 16
 
-// Config is config.json of a LlamaForCausalLM checkpoint, as far as weights and
-// GGUF metadata depend on it.
+// maxExperts bounds the number of experts; known models have up to 512.
+const maxExperts = 1 << 16
+
+// Config is config.json of a checkpoint, as far as weights and GGUF metadata
+// depend on it. Fields that the file leaves out have the values that Hugging
+// Face transformers gives them, where it gives any: see [Architecture].
 type Config struct {
-	Architectures  []string        `json:"architectures"`
-	HiddenSize     int64           `json:"hidden_size"`
-	InnerSize      int64           `json:"intermediate_size"`
-	Layers         int64           `json:"num_hidden_layers"`
-	Heads          int64           `json:"num_attention_heads"`
-	KVHeads        *int64          `json:"num_key_value_heads"` // nil: as many as query heads
-	HeadDim        *int64          `json:"head_dim"`            // nil: hidden size / heads
-	VocabSize      int64           `json:"vocab_size"`
-	Positions      int64           `json:"max_position_embeddings"`
-	RMSNormEpsilon float64         `json:"rms_norm_eps"`
-	RopeTheta      *float64        `json:"rope_theta"` // nil: 10000
-	RopeScaling    *Rope           `json:"rope_scaling"`
-	RopeParameters *Rope           `json:"rope_parameters"` // newer spelling, holds theta too
-	OldPositions   *float64        `json:"original_max_position_embeddings"`
-	Activation     string          `json:"hidden_act"`
-	Experts        json.RawMessage `json:"num_local_experts"`
-	Quantization   json.RawMessage `json:"quantization_config"`
-	TieEmbeddings  bool            `json:"tie_word_embeddings"`
-	specialTokens  map[string]any  // every key of the file: bos_token_id and the like are looked up here
+	Architectures   []string        `json:"architectures"`
+	HiddenSize      int64           `json:"hidden_size"`
+	InnerSize       int64           `json:"intermediate_size"`
+	ExpertInnerSize int64           `json:"moe_intermediate_size"`
+	Layers          int64           `json:"num_hidden_layers"`
+	Heads           int64           `json:"num_attention_heads"`
+	KVHeads         *int64          `json:"num_key_value_heads"` // nil: as many as query heads
+	HeadDim         *int64          `json:"head_dim"`            // nil: hidden size / heads
+	VocabSize       int64           `json:"vocab_size"`
+	Positions       int64           `json:"max_position_embeddings"`
+	RMSNormEpsilon  float64         `json:"rms_norm_eps"`
+	RopeTheta       *float64        `json:"rope_theta"` // nil: 10000
+	LocalTheta      *float64        `json:"rope_local_base_freq"`
+	RopeScaling     *ropeFields     `json:"rope_scaling"`
+	RopeParameters  *ropeFields     `json:"rope_parameters"` // newer spelling, holds theta too
+	OldPositions    *float64        `json:"original_max_position_embeddings"`
+	PartialRotary   *float64        `json:"partial_rotary_factor"`
+	Activation      string          `json:"hidden_act"`
+	Activation2     string          `json:"hidden_activation"` // Gemma's; goes before hidden_act
+	LocalExperts    *int64          `json:"num_local_experts"`
+	NumExperts      *int64          `json:"num_experts"`
+	ExpertsUsed     *int64          `json:"num_experts_per_tok"`
+	SparseStep      *int64          `json:"decoder_sparse_step"`
+	DenseLayers     []int64         `json:"mlp_only_layers"`
+	SlidingWindow   *int64          `json:"sliding_window"`
+	WindowPattern   *int64          `json:"sliding_window_pattern"`
+	AttentionCap    *float64        `json:"attn_logit_softcapping"`
+	FinalCap        *float64        `json:"final_logit_softcapping"`
+	Quantization    json.RawMessage `json:"quantization_config"`
+	TieEmbeddings   bool            `json:"tie_word_embeddings"`
+
+	architecture  *Architecture
+	rope          Rope           // of the layers that see everything
+	specialTokens map[string]any // every key of the file as it stands: bos_token_id and the like are looked up here
 }
 
-// Rope is the RoPE part of config.json.
-type Rope struct {
-	Type         string   `json:"rope_type"`
-	LegacyType   string   `json:"type"`
-	Theta        *float64 `json:"rope_theta"`
-	Factor       *float64 `json:"factor"`
-	LowFreq      *float64 `json:"low_freq_factor"`
-	HighFreq     *float64 `json:"high_freq_factor"`
-	OldPositions *float64 `json:"original_max_position_embeddings"`
-}
-
-// ReadConfig reads and checks config.json. It refuses what the conversion does
-// not cover, by name: other architectures, experts, quantized checkpoints, and
-// RoPE scaling other than llama3.
+// ReadConfig reads and checks config.json. A kind of checkpoint without a
+// mapping gives an [*UnknownArchitectureError]. What the conversion would lose
+// or does not cover is refused by name: quantized checkpoints, other activations,
+// RoPE scaling of a kind that does not reach the GGUF of this architecture.
 func ReadConfig(fsys fs.FS) (Config, error) {
 	var c Config
 	body, err := readJSON(fsys, "config.json", &c)
@@ -64,51 +71,48 @@ func ReadConfig(fsys fs.FS) (Config, error) {
 	if err := json.Unmarshal(body, &c.specialTokens); err != nil {
 		return Config{}, fmt.Errorf("config.json: %w", err)
 	}
+	if len(c.Architectures) != 1 {
+		return Config{}, fmt.Errorf("config.json: architectures: got %q, want exactly one", c.Architectures)
+	}
+	if c.architecture, err = architectureOf(c.Architectures[0]); err != nil {
+		return Config{}, err
+	}
+	if err := c.fill(); err != nil {
+		return Config{}, err
+	}
 	return c, c.check()
 }
 
-func (c *Config) check() error {
-	if len(c.Architectures) != 1 || c.Architectures[0] != "LlamaForCausalLM" {
-		return fmt.Errorf("config.json: architectures: got %q, want exactly LlamaForCausalLM; other architectures are not converted here", c.Architectures)
-	}
-	if set(c.Experts) {
-		return fmt.Errorf("config.json: num_local_experts: got %s, want none; mixtures of experts are not converted here", c.Experts)
-	}
-	if set(c.Quantization) {
-		return errors.New("config.json: quantization_config: got a quantized checkpoint, want plain weights")
-	}
-	if c.Activation != "" && c.Activation != "silu" {
-		return fmt.Errorf("config.json: hidden_act: got %q, want silu; GGUF's llama has no other", c.Activation)
-	}
-	for _, f := range []struct {
-		name string
-		n    int64
-	}{
-		{"hidden_size", c.HiddenSize}, {"intermediate_size", c.InnerSize}, {"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads},
-		{"num_key_value_heads", c.kvHeads()}, {"vocab_size", c.VocabSize}, {"max_position_embeddings", c.Positions}, {"head_dim", c.headDim()},
-	} {
-		if f.n < 1 || f.n > math.MaxInt32 {
-			return fmt.Errorf("config.json: %s: got %d, want 1 to %d", f.name, f.n, math.MaxInt32)
+// fill gives fields that the file leaves out the values of transformers.
+func (c *Config) fill() error {
+	added := map[string]any{}
+	for key, value := range c.architecture.Unstated {
+		if _, stated := c.specialTokens[key]; !stated {
+			added[key] = value
 		}
 	}
-	if c.headDim() > maxHeadDim {
-		return fmt.Errorf("config.json: head_dim: got %d, want at most %d", c.headDim(), maxHeadDim)
+	body, err := json.Marshal(added)
+	if err != nil {
+		return err
 	}
-	if c.Heads%c.kvHeads() != 0 || c.headDim()%2 != 0 {
-		return fmt.Errorf("config.json: got %d query heads, %d key-value heads, head dimension %d; want key-value heads that divide the query heads, and an even head dimension", c.Heads, c.kvHeads(), c.headDim())
+	if err := json.Unmarshal(body, c); err != nil {
+		return err
 	}
-	if !(c.RMSNormEpsilon > 0) {
-		return fmt.Errorf("config.json: rms_norm_eps: got %v, want above 0", c.RMSNormEpsilon)
-	}
-	switch t := c.ropeType(); t {
-	case "", "default", "llama3":
-		return nil
-	default:
-		return fmt.Errorf("config.json: rope_type: got %q, want default or llama3; other RoPE scaling is not converted here, and leaving it out would change every position", t)
-	}
+	return c.resolveRope()
 }
 
-func set(m json.RawMessage) bool { return len(m) > 0 && string(m) != "null" }
+// stated tells whether config.json itself has a value for a field.
+func (c *Config) stated(key string) bool { return c.specialTokens[key] != nil }
+
+// Architecture is the kind of the checkpoint.
+func (c *Config) Architecture() *Architecture { return c.architecture }
+
+func (c *Config) activation() string {
+	if c.Activation2 != "" {
+		return c.Activation2
+	}
+	return c.Activation
+}
 
 func (c *Config) kvHeads() int64 {
 	if c.KVHeads != nil {
@@ -127,33 +131,15 @@ func (c *Config) headDim() int64 {
 	return c.HiddenSize / c.Heads
 }
 
-func (c *Config) rope() Rope {
-	switch {
-	case c.RopeParameters != nil:
-		return *c.RopeParameters
-	case c.RopeScaling != nil:
-		return *c.RopeScaling
+// experts is the number of experts in a layer, 0 for none.
+func (c *Config) experts() int64 {
+	if c.LocalExperts != nil {
+		return *c.LocalExperts
 	}
-	return Rope{}
-}
-
-func (c *Config) ropeType() string {
-	r := c.rope()
-	if r.Type != "" {
-		return r.Type
+	if c.NumExperts != nil {
+		return *c.NumExperts
 	}
-	return r.LegacyType
-}
-
-// ropeTheta is the base of the rotation, and whether the checkpoint states one.
-func (c *Config) ropeTheta() (theta float64, stated bool) {
-	if t := c.rope().Theta; t != nil {
-		return *t, true
-	}
-	if c.RopeTheta != nil {
-		return *c.RopeTheta, true
-	}
-	return 10000, false
+	return 0
 }
 
 // dim gives the length of a named dimension.
@@ -169,8 +155,18 @@ func (c *Config) dim(d Dim) int64 {
 		return c.Heads * c.headDim()
 	case KeyDim:
 		return c.kvHeads() * c.headDim()
+	case HeadDim:
+		return c.headDim()
 	case HalfHead:
 		return c.headDim() / 2
+	case FusedDim:
+		return (c.Heads + 2*c.kvHeads()) * c.headDim()
+	case GateUp:
+		return 2 * c.InnerSize
+	case Experts:
+		return c.experts()
+	case ExpertInner:
+		return c.ExpertInnerSize
 	}
 	return 0
 }

@@ -72,10 +72,10 @@ func quantizedTensor(ctx context.Context, src *gguf.File, t gguf.TensorInfo, typ
 	}}, nil
 }
 
-// Quantizes tells whether llama-quantize gives a Llama's tensor a new type:
-// matrices that are weights, apart from norms.
+// Quantizes tells whether llama-quantize gives a tensor a new type: matrices
+// that are weights, apart from norms and the routers of experts.
 func Quantizes(name string, dims []uint64) bool {
-	return len(dims) >= 2 && strings.HasSuffix(name, "weight") && !strings.HasSuffix(name, "_norm.weight")
+	return strings.HasSuffix(name, "weight") && !alwaysF32(name, len(dims)) && len(dims) >= 2
 }
 
 func quantizeOrder(a, b string) bool {

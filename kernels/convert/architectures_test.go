@@ -1,0 +1,119 @@
+package convert
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const architecturesDir = "../../fixtures/architectures"
+
+// models lists the checkpoints of the fixtures, each of which the converter has converted.
+func models(t testing.TB) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(architecturesDir, "*", "BF16.gguf"))
+	if err != nil || len(paths) < 14 {
+		t.Fatalf("got %d models and %v, want 14 and more", len(paths), err)
+	}
+	var names []string
+	for _, p := range paths {
+		names = append(names, filepath.Base(filepath.Dir(p)))
+	}
+	return names
+}
+
+// TestEveryArchitectureEqualsTheConverter holds tensors, hyper-parameters and,
+// where the tokenizer can be derived, whole files against the converter's.
+func TestEveryArchitectureEqualsTheConverter(t *testing.T) {
+	seen := map[*Architecture]bool{}
+	for _, name := range models(t) {
+		for out, file := range []string{OutBF16: "BF16.gguf", OutF16: "F16.gguf", OutF32: "F32.gguf"} {
+			path := filepath.Join(architecturesDir, name, file)
+			if _, err := os.Stat(path); err != nil && file != "BF16.gguf" {
+				continue
+			}
+			t.Run(name+"/"+file, func(t *testing.T) {
+				m := openFixture(t, name)
+				seen[m.Config.architecture] = true
+				equalsTheConverter(t, m, path, Outtype(out))
+			})
+		}
+	}
+	for _, a := range Architectures() {
+		if !seen[a] {
+			t.Errorf("%s has no file of the converter to be held against", a.HF)
+		}
+	}
+}
+
+func openFixture(t testing.TB, name string) *Model {
+	t.Helper()
+	m, err := Open(os.DirFS(filepath.Join(architecturesDir, name, "hf")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func equalsTheConverter(t *testing.T, m *Model, path string, as Outtype) {
+	theirs, want := openGGUF(t, path)
+	opts := Options{Name: "Hf", As: as}
+	kvs, tokenizerErr := m.KVs(opts)
+	whole := tokenizerErr == nil && !strings.HasPrefix(m.Config.architecture.GGUF, "gemma")
+	for i, kv := range theirs.KVs {
+		if !whole && strings.HasPrefix(kv.Key, "tokenizer.") {
+			break
+		}
+		if i >= len(kvs) || kvs[i].Key != kv.Key || !kvs[i].Value.Equal(kv.Value) {
+			t.Fatalf("key %d: got %v, want %s = %v", i, kvs[min(i, len(kvs)-1)], kv.Key, kv.Value)
+		}
+	}
+	if tokenizerErr != nil {
+		t.Logf("the tokenizer is not derived: %v", tokenizerErr)
+	}
+	sources, err := m.sources(t.Context(), as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sources) != len(theirs.Tensors) {
+		t.Errorf("got %d tensors, want %d", len(sources), len(theirs.Tensors))
+	}
+	for i, b := range theirs.Tensors[:min(len(sources), len(theirs.Tensors))] {
+		var data bytes.Buffer
+		if err := sources[i].Data(&data); err != nil {
+			t.Fatal(err)
+		}
+		a := sources[i]
+		if a.Name != b.Name || a.Type != b.Type || !equalDims(a.Dims, b.Dims) {
+			t.Fatalf("tensor %d: got %s %s %v, want %s %s %v", i, a.Name, a.Type, a.Dims, b.Name, b.Type, b.Dims)
+		}
+		if stored := want[b.Offset : b.Offset+b.Size]; !bytes.Equal(data.Bytes(), stored) {
+			t.Errorf("tensor %s: bytes differ from %d on", b.Name, firstDifference(data.Bytes(), stored))
+		}
+	}
+	if !whole || t.Failed() {
+		return
+	}
+	var got bytes.Buffer
+	if err := m.Write(t.Context(), &got, opts); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Fatalf("files differ at byte %d", firstDifference(got.Bytes(), want))
+	}
+}
+
+func equalDims(a, b []uint64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
