@@ -2,27 +2,61 @@ package quant
 
 import "math"
 
-// A build says in its length which products a compiler fuses into the sum that
-// follows them. The quantizers are generic over it, so that one text serves every
-// build: the compiler makes one copy of a function for each length and removes
-// the branches that the length decides.
+// A build says in the bits of its length which products a compiler fuses into the
+// sum that follows them, that is, adds without rounding them first. The quantizers are generic over it,
+// so that one text serves every build: the compiler makes one copy of a function
+// for each length and removes the branches that the length decides.
 type build interface {
-	plainBuild | gccBuild | clangBuild
+	plainBuild | gccBuild | gccZenBuild | gccARMBuild | clangBuild | clangX86Build
 }
 
 type (
-	plainBuild [0]struct{} // every product is rounded before it is added
-	gccBuild   [1]struct{}
-	clangBuild [2]struct{}
+	plainBuild    [0]struct{} // every product is rounded before it is added
+	gccBuild      [fuse | fuseNearest | fuseWeighted | fuseSearch]struct{}
+	gccZenBuild   [fuse | fuseNearest | fuseSearch]struct{}
+	gccARMBuild   [fuse | fuseNearest | fuseWeighted | fuseSearch | fuseSquares | saturate]struct{}
+	clangBuild    [fuse | fuseWeighted | fuseSquares | fuseStatements | saturate]struct{}
+	clangX86Build [fuse | fuseWeighted | fuseSearch | fuseSquares | fuseStatements | fuseAll | saturateByte]struct{}
 )
 
-// mulAdd gives x·y + z. Both fusing compilers round it once.
-func mulAdd[B build](x, y, z float32) float32 {
+// What a build fuses, beyond which only the sums that every fusing build fuses remain.
+const (
+	fuse           = 1 << iota // any at all
+	fuseNearest                // into the magic number that rounds to integers
+	fuseWeighted               // Σ w·x over groups of 32
+	fuseSquares                // Σ x², which only sources of more than twelve significant bits show
+	fuseSearch                 // sums of a search that clang vectorizes for arm64
+	fuseStatements             // per statement, as clang does: also in loops that gcc vectorizes
+	fuseAll                    // both: sums that either compiler vectorizes, and products used twice
+	saturate                   // not a product: numbers that no integer holds convert to the nearest one, as on arm64
+	saturateByte               // nor this: the same for what no byte holds, in clang's vectors for x86-64
+)
+
+// has says whether a build has one of the properties.
+func has[B build](property int) bool {
 	var b B
-	if len(b) == 0 {
+	return len(b)&property != 0
+}
+
+// mulAdd gives x·y + z. Every fusing compiler rounds it once.
+func mulAdd[B build](x, y, z float32) float32 {
+	if !has[B](fuse) {
 		return float32(x*y) + z
 	}
 	return fused(x, y, z)
+}
+
+// mulAddIf gives x·y + z, rounded once where a build has the property.
+func mulAddIf[B build](property int, x, y, z float32) float32 {
+	if !has[B](property) {
+		return float32(x*y) + z
+	}
+	return fused(x, y, z)
+}
+
+// mulSub gives a·b − c·d. Every fusing compiler takes the first product unrounded.
+func mulSub[B build](a, b, c, d float32) float32 {
+	return mulAdd[B](a, b, -float32(c*d))
 }
 
 // fused gives x·y + z rounded once, to nearest with ties to even, as one FMA
@@ -55,9 +89,4 @@ func roundToOdd(sum, x, y float64) float64 {
 		return math.Float64frombits(bits + 1)
 	}
 	return math.Float64frombits(bits - 1)
-}
-
-// mulSub gives a·b − c·d. Fusing compilers take the first product unrounded.
-func mulSub[B build](a, b, c, d float32) float32 {
-	return mulAdd[B](a, b, -float32(c*d))
 }

@@ -16,7 +16,7 @@ func rowsQ4_0[B build](dst []byte, src []float32, width int, importance []float3
 	var codes blockCodes
 	signedBlocks[B](8, src, width, importance, &codes, func(d float32) {
 		putHalf(dst, d)
-		nibbles((*[16]byte)(dst[2:]), &codes)
+		nibbles((*[16]byte)(dst[2:]), &codes, 0xFF)
 		dst = dst[18:]
 	})
 }
@@ -26,7 +26,7 @@ func rowsQ5_0[B build](dst []byte, src []float32, width int, importance []float3
 	signedBlocks[B](16, src, width, importance, &codes, func(d float32) {
 		putHalf(dst, d)
 		binary.LittleEndian.PutUint32(dst[2:], fifths(&codes))
-		nibbles((*[16]byte)(dst[6:]), &codes)
+		nibbles((*[16]byte)(dst[6:]), &codes, 0xF)
 		dst = dst[22:]
 	})
 }
@@ -36,7 +36,7 @@ func rowsQ4_1[B build](dst []byte, src []float32, width int, importance []float3
 	offsetBlocks[B](15, src, width, importance, &codes, func(d, m float32) {
 		putHalf(dst, d)
 		putHalf(dst[2:], m)
-		nibbles((*[16]byte)(dst[4:]), &codes)
+		nibbles((*[16]byte)(dst[4:]), &codes, 0xFF)
 		dst = dst[20:]
 	})
 }
@@ -47,7 +47,7 @@ func rowsQ5_1[B build](dst []byte, src []float32, width int, importance []float3
 		putHalf(dst, d)
 		putHalf(dst[2:], m)
 		binary.LittleEndian.PutUint32(dst[4:], fifths(&codes))
-		nibbles((*[16]byte)(dst[8:]), &codes)
+		nibbles((*[16]byte)(dst[8:]), &codes, 0xF)
 		dst = dst[24:]
 	})
 }
@@ -105,7 +105,7 @@ func signedPeak[B build](limit int32, x *[32]float32, codes *blockCodes) float32
 	d := top / float32(-limit)
 	inverse := reciprocal(d)
 	for i, v := range x {
-		code := int32(int8(truncate(mulAdd[B](v, inverse, float32(limit)+0.5))))
+		code := truncateByte[B](mulAddIf[B](fuseNearest, v, inverse, float32(limit)+0.5))
 		codes[i] = byte(min(2*limit-1, code))
 	}
 	return d
@@ -125,11 +125,12 @@ func offsetRange[B build](limit int32, x *[32]float32, codes *blockCodes) (d, m 
 	d = (high - low) / float32(limit)
 	inverse := reciprocal(d)
 	for i, v := range x {
-		code := truncate(mulAdd[B](v-low, inverse, 0.5))
+		q := mulAddIf[B](fuseNearest, v-low, inverse, 0.5)
 		if limit == 15 {
-			code = min(limit, int32(int8(code)))
+			codes[i] = byte(min(limit, truncateByte[B](q)))
+		} else {
+			codes[i] = byte(truncate[B](q))
 		}
-		codes[i] = byte(code)
 	}
 	return d, low
 }
@@ -142,10 +143,12 @@ func reciprocal(d float32) float32 {
 	return 1 / d
 }
 
-// nibbles stores the four low bits of 32 codes: the first sixteen in the low halves of the bytes.
-func nibbles(dst *[16]byte, codes *blockCodes) {
+// nibbles stores the low bits of 32 codes: the first sixteen in the low halves of the bytes.
+// The mask is 15 where codes have a fifth bit; where not, what arm64 makes of weights too
+// small for their reciprocal spills from the first half into the second.
+func nibbles(dst *[16]byte, codes *blockCodes, mask byte) {
 	for j := range dst {
-		dst[j] = codes[j]&0xF | codes[j+16]<<4
+		dst[j] = codes[j]&mask | codes[j+16]<<4
 	}
 }
 

@@ -14,19 +14,32 @@ func nearest(f float32) int32 {
 // nearestProduct is nearest(x·y), where a fusing build adds the magic number
 // to the unrounded product.
 func nearestProduct[B build](x, y float32) int32 {
-	return int32(math.Float32bits(mulAdd[B](x, y, magic))&0x7FFFFF) - 0x400000
+	return int32(math.Float32bits(mulAddIf[B](fuseNearest, x, y, magic))&0x7FFFFF) - 0x400000
 }
 
 // clamp limits a code to low … high.
 func clamp(code, low, high int32) int32 { return max(low, min(high, code)) }
 
-// truncate converts to an integer towards zero as x86-64 does: what an int32 does not hold
-// becomes its smallest.
-func truncate(f float32) int32 {
-	if f > -(1<<31) && f < 1<<31 {
+// truncate converts to an integer towards zero. What an int32 does not hold becomes
+// its smallest on x86-64; on arm64 the nearest that it holds, and 0 for a NaN.
+func truncate[B build](f float32) int32 {
+	switch {
+	case f > -(1<<31) && f < 1<<31:
 		return int32(f)
+	case has[B](saturate) && f > 0:
+		return math.MaxInt32
+	case has[B](saturate) && f != f:
+		return 0
 	}
 	return math.MinInt32
+}
+
+// truncateByte is truncate to eight signed bits.
+func truncateByte[B build](f float32) int32 {
+	if has[B](saturateByte) {
+		return clamp(truncate[B](f), math.MinInt8, math.MaxInt8)
+	}
+	return int32(int8(truncate[B](f)))
 }
 
 // magnitude is the absolute value.

@@ -108,7 +108,7 @@ func scalesQ45KMatrix[B build](codes *[256]byte, head *[16]byte, x, importance *
 // sumOfSquares adds the squares in order.
 func sumOfSquares[B build](x []float32) (sum float32) {
 	for _, v := range x {
-		sum = mulAdd[B](v, v, sum)
+		sum = mulAddIf[B](fuseSquares, v, v, sum)
 	}
 	return sum
 }

@@ -11,28 +11,67 @@ import (
 // the choice between two nearly equal scales.
 type Variant string
 
-// The builds that are reproduced.
+// The builds that are reproduced. The last four differ from the first in a few
+// per cent of the blocks at most, and among each other in fewer.
 const (
-	Plain    Variant = "plain"     // no fused multiply-add: x86-64 as CMake builds it
-	GCCFMA   Variant = "gcc-fma"   // gcc -O3 with fused multiply-add: x86-64 -march=native, arm64
-	ClangFMA Variant = "clang-fma" // clang -O3 with fused multiply-add: arm64
+	Plain       Variant = "plain"         // no fused multiply-add: x86-64 as CMake builds it
+	GCCFMA      Variant = "gcc-fma"       // gcc -O3 -march=x86-64-v3 and the like: x86-64, tuned for no Zen
+	GCCFMAZen   Variant = "gcc-fma-zen"   // gcc -O3 -march=native on AMD Zen, whose tuning fuses fewer sums
+	GCCFMAARM64 Variant = "gcc-fma-arm64" // gcc -O3 for arm64
+	ClangFMA    Variant = "clang-fma"     // clang -O3 for arm64
+	ClangFMAX86 Variant = "clang-fma-x86" // clang -O3 -march=x86-64-v3
 )
+
+var allVariants = []Variant{Plain, GCCFMA, GCCFMAZen, GCCFMAARM64, ClangFMA, ClangFMAX86}
 
 // rowsFunc quantizes whole rows; see [Quantizer.Rows].
 type rowsFunc func(dst []byte, src []float32, width int, importance []float32)
 
 var searches = map[gguf.Type]map[Variant]rowsFunc{
-	gguf.Q4_0:   {Plain: rowsQ4_0[plainBuild]},
-	gguf.Q4_1:   {Plain: rowsQ4_1[plainBuild]},
-	gguf.Q5_0:   {Plain: rowsQ5_0[plainBuild]},
-	gguf.Q5_1:   {Plain: rowsQ5_1[plainBuild]},
-	gguf.Q2_K:   {Plain: rowsQ2K[plainBuild]},
-	gguf.Q3_K:   {Plain: rowsQ3K[plainBuild]},
-	gguf.Q4_K:   {Plain: rowsQ4K[plainBuild]},
-	gguf.Q5_K:   {Plain: rowsQ5K[plainBuild]},
-	gguf.Q6_K:   {Plain: rowsQ6K[plainBuild]},
-	gguf.IQ4_NL: {Plain: rowsIQ4NL[plainBuild]},
-	gguf.IQ4_XS: {Plain: rowsIQ4XS[plainBuild]},
+	gguf.Q4_0: {
+		Plain: rowsQ4_0[plainBuild], GCCFMA: rowsQ4_0[gccBuild], GCCFMAZen: rowsQ4_0[gccZenBuild], GCCFMAARM64: rowsQ4_0[gccARMBuild],
+		ClangFMA: rowsQ4_0[clangBuild], ClangFMAX86: rowsQ4_0[clangX86Build],
+	},
+	gguf.Q4_1: {
+		Plain: rowsQ4_1[plainBuild], GCCFMA: rowsQ4_1[gccBuild], GCCFMAZen: rowsQ4_1[gccZenBuild], GCCFMAARM64: rowsQ4_1[gccARMBuild],
+		ClangFMA: rowsQ4_1[clangBuild], ClangFMAX86: rowsQ4_1[clangX86Build],
+	},
+	gguf.Q5_0: {
+		Plain: rowsQ5_0[plainBuild], GCCFMA: rowsQ5_0[gccBuild], GCCFMAZen: rowsQ5_0[gccZenBuild], GCCFMAARM64: rowsQ5_0[gccARMBuild],
+		ClangFMA: rowsQ5_0[clangBuild], ClangFMAX86: rowsQ5_0[clangX86Build],
+	},
+	gguf.Q5_1: {
+		Plain: rowsQ5_1[plainBuild], GCCFMA: rowsQ5_1[gccBuild], GCCFMAZen: rowsQ5_1[gccZenBuild], GCCFMAARM64: rowsQ5_1[gccARMBuild],
+		ClangFMA: rowsQ5_1[clangBuild], ClangFMAX86: rowsQ5_1[clangX86Build],
+	},
+	gguf.Q2_K: {
+		Plain: rowsQ2K[plainBuild], GCCFMA: rowsQ2K[gccBuild], GCCFMAZen: rowsQ2K[gccZenBuild], GCCFMAARM64: rowsQ2K[gccARMBuild],
+		ClangFMA: rowsQ2K[clangBuild], ClangFMAX86: rowsQ2K[clangX86Build],
+	},
+	gguf.Q3_K: {
+		Plain: rowsQ3K[plainBuild], GCCFMA: rowsQ3K[gccBuild], GCCFMAZen: rowsQ3K[gccZenBuild], GCCFMAARM64: rowsQ3K[gccARMBuild],
+		ClangFMA: rowsQ3K[clangBuild], ClangFMAX86: rowsQ3K[clangX86Build],
+	},
+	gguf.Q4_K: {
+		Plain: rowsQ4K[plainBuild], GCCFMA: rowsQ4K[gccBuild], GCCFMAZen: rowsQ4K[gccZenBuild], GCCFMAARM64: rowsQ4K[gccARMBuild],
+		ClangFMA: rowsQ4K[clangBuild], ClangFMAX86: rowsQ4K[clangX86Build],
+	},
+	gguf.Q5_K: {
+		Plain: rowsQ5K[plainBuild], GCCFMA: rowsQ5K[gccBuild], GCCFMAZen: rowsQ5K[gccZenBuild], GCCFMAARM64: rowsQ5K[gccARMBuild],
+		ClangFMA: rowsQ5K[clangBuild], ClangFMAX86: rowsQ5K[clangX86Build],
+	},
+	gguf.Q6_K: {
+		Plain: rowsQ6K[plainBuild], GCCFMA: rowsQ6K[gccBuild], GCCFMAZen: rowsQ6K[gccZenBuild], GCCFMAARM64: rowsQ6K[gccARMBuild],
+		ClangFMA: rowsQ6K[clangBuild], ClangFMAX86: rowsQ6K[clangX86Build],
+	},
+	gguf.IQ4_NL: {
+		Plain: rowsIQ4NL[plainBuild], GCCFMA: rowsIQ4NL[gccBuild], GCCFMAZen: rowsIQ4NL[gccZenBuild], GCCFMAARM64: rowsIQ4NL[gccARMBuild],
+		ClangFMA: rowsIQ4NL[clangBuild], ClangFMAX86: rowsIQ4NL[clangX86Build],
+	},
+	gguf.IQ4_XS: {
+		Plain: rowsIQ4XS[plainBuild], GCCFMA: rowsIQ4XS[gccBuild], GCCFMAZen: rowsIQ4XS[gccZenBuild], GCCFMAARM64: rowsIQ4XS[gccARMBuild],
+		ClangFMA: rowsIQ4XS[clangBuild], ClangFMAX86: rowsIQ4XS[clangX86Build],
+	},
 }
 
 // Variants lists the builds whose bits can differ for a type and that are
@@ -43,7 +82,7 @@ func Variants(t gguf.Type) []Variant {
 		return []Variant{Plain}
 	}
 	var list []Variant
-	for _, v := range []Variant{Plain, GCCFMA, ClangFMA} {
+	for _, v := range allVariants {
 		if searches[t][v] != nil {
 			list = append(list, v)
 		}

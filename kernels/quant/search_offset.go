@@ -45,7 +45,11 @@ func fitOffset[B build](s offsetSearch, x, w []float32) offsetFit {
 			high = v
 		}
 		sumW += w[i]
-		sumX = mulAdd[B](w[i], v, sumX)
+		if len(x) == 32 {
+			sumX = mulAddIf[B](fuseWeighted, w[i], v, sumX)
+		} else {
+			sumX = mulAdd[B](w[i], v, sumX)
+		}
 	}
 	if low > 0 {
 		low = 0
@@ -67,15 +71,15 @@ func fitOffset[B build](s offsetSearch, x, w []float32) offsetFit {
 			code := float32(clamp(nearestProduct[B](inverse, v-low), 0, s.limit))
 			codes[i] = code
 			weighted := float32(w[i] * code)
-			sumL += weighted
-			sumL2 = mulAdd[B](weighted, code, sumL2)
-			sumXL = mulAdd[B](weighted, v, sumXL)
+			sumL = mulAddIf[B](fuseAll, w[i], code, sumL)
+			sumL2 = mulAddIf[B](fuseSearch, weighted, code, sumL2)
+			sumXL = mulAddIf[B](fuseSearch, weighted, v, sumXL)
 		}
 		determinant := mulSub[B](sumW, sumL2, sumL, sumL)
 		if !(determinant > 0) {
 			continue
 		}
-		scale := mulSub[B](sumW, sumXL, sumX, sumL) / determinant
+		scale := scaleNumerator[B](sumW, sumXL, sumX, sumL) / determinant
 		minimum := mulSub[B](sumL2, sumX, sumL, sumXL) / determinant
 		if minimum > 0 {
 			minimum, scale = 0, sumXL/sumL2
@@ -87,6 +91,14 @@ func fitOffset[B build](s offsetSearch, x, w []float32) offsetFit {
 		}
 	}
 	return fit
+}
+
+// scaleNumerator gives w·xl − x·l. gcc takes the second product unrounded here, clang the first.
+func scaleNumerator[B build](w, xl, x, l float32) float32 {
+	if has[B](fuseStatements) {
+		return mulSub[B](w, xl, x, l)
+	}
+	return mulAdd[B](-l, x, float32(w*xl))
 }
 
 // offsetError gives the weighted error of a scale and an offset for given codes.

@@ -21,19 +21,19 @@ func fitScales[B build](limit int32, x []float32, codes []byte, w []float32) flo
 	for i, v := range x {
 		codes[i] = byte(nearestProduct[B](inverse, v))
 		diff := mulAdd[B](-scale, float32(codes[i]), v)
-		least = mulAdd[B](float32(w[i]*diff), diff, least)
+		least = mulAddIf[B](fuseSearch, float32(w[i]*diff), diff, least)
 	}
 	for step := int32(-4); step <= 4; step++ {
 		if step == 0 {
 			continue
 		}
-		tried := (float32(0.1*float32(step)) + float32(limit)) / high
+		tried := mulAdd[B](0.1, float32(step), float32(limit)) / high
 		scale := 1 / tried
 		var sum float32
 		for i, v := range x {
 			code := min(limit, nearestProduct[B](tried, v))
 			diff := mulAdd[B](-scale, float32(code), v)
-			sum = mulAdd[B](float32(w[i]*diff), diff, sum)
+			sum = mulAddIf[B](fuseSearch, float32(w[i]*diff), diff, sum)
 		}
 		if sum < least {
 			least, inverse = sum, tried
@@ -44,8 +44,8 @@ func fitScales[B build](limit int32, x []float32, codes []byte, w []float32) flo
 		code := min(limit, nearestProduct[B](inverse, v))
 		codes[i] = byte(code)
 		l := float32(code)
-		sumLX = mulAdd[B](float32(w[i]*v), l, sumLX)
-		sumL2 = mulAdd[B](float32(w[i]*l), l, sumL2)
+		sumLX = mulAddIf[B](fuseSearch, float32(w[i]*v), l, sumLX)
+		sumL2 = mulAddIf[B](fuseSearch, float32(w[i]*l), l, sumL2)
 	}
 	sumLX, sumL2 = improveScales[B](limit, x, codes, w, sumLX, sumL2)
 	if sumL2 > 0 {

@@ -28,8 +28,12 @@ func fitSigned[B build](limit int32, x, w []float32) signedFit {
 	if size < tiny {
 		return signedFit{limit: limit, zero: true}
 	}
+	first, later := fuse, fuseStatements
+	if len(x) == 32 {
+		first, later = fuseSearch, fuseAll
+	}
 	inverse := float32(-limit) / top
-	sumLX, sumL2 := signedSums[B](inverse, limit, x, w)
+	sumLX, sumL2 := signedSums[B](first, inverse, limit, x, w)
 	fit := signedFit{inverse: inverse, limit: limit}
 	if sumL2 != 0 {
 		fit.scale = sumLX / sumL2
@@ -40,7 +44,7 @@ func fitSigned[B build](limit int32, x, w []float32) signedFit {
 			continue
 		}
 		inverse := -mulAdd[B](0.1, float32(step), float32(limit)) / top
-		sumLX, sumL2 := signedSums[B](inverse, limit, x, w)
+		sumLX, sumL2 := signedSums[B](later, inverse, limit, x, w)
 		if sumL2 > 0 && float32(sumLX*sumLX) > float32(best*sumL2) {
 			fit.inverse, fit.scale = inverse, sumLX/sumL2
 			best = float32(fit.scale * sumLX)
@@ -50,12 +54,13 @@ func fitSigned[B build](limit int32, x, w []float32) signedFit {
 }
 
 // signedSums gives Σ w·x·code and Σ w·code² for the codes of an inverse scale.
-func signedSums[B build](inverse float32, limit int32, x, w []float32) (lx, l2 float32) {
+// The property says which builds fuse the sums.
+func signedSums[B build](property int, inverse float32, limit int32, x, w []float32) (lx, l2 float32) {
 	for i, v := range x {
 		code := float32(clamp(nearestProduct[B](inverse, v), -limit, limit-1))
 		weight := w[i]
-		lx = mulAdd[B](float32(weight*v), code, lx)
-		l2 = mulAdd[B](float32(weight*code), code, l2)
+		lx = mulAddIf[B](property, float32(weight*v), code, lx)
+		l2 = mulAddIf[B](property, float32(weight*code), code, l2)
 	}
 	return lx, l2
 }
