@@ -1,34 +1,57 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"os"
-	"sort"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/kernels/gguf"
-	"github.com/weighmaster/weighmaster/kernels/safetensors"
+	"github.com/weighmaster/weighmaster/kernels/tensorhash"
 )
 
 // modelSummary is what inspect says of a model file or folder.
 type modelSummary struct {
-	Path         string            `json:"path"`
-	Format       string            `json:"format"`
-	Architecture string            `json:"architecture"`
-	Parameters   uint64            `json:"parameters"`
-	Types        []typeCount       `json:"types"`
-	Metadata     map[string]string `json:"metadata"`
-	Tensors      []tensorLine      `json:"tensors,omitempty"`
-	Warnings     []string          `json:"warnings"`
+	Path         string              `json:"path"`
+	Format       string              `json:"format"`
+	Container    string              `json:"container,omitempty"`
+	Architecture string              `json:"architecture"`
+	Name         string              `json:"name,omitempty"`
+	Parameters   uint64              `json:"parameters"`
+	Bytes        int64               `json:"bytes"` // of all tensors
+	Types        []typeCount         `json:"types"`
+	Sizes        []gguf.Named        `json:"sizes,omitempty"`
+	Tokenizer    *gguf.Tokenizer     `json:"tokenizer,omitempty"`
+	Templates    []gguf.Template     `json:"templates,omitempty"`
+	Quantization *gguf.Quantization  `json:"quantization,omitempty"`
+	Imatrix      []gguf.Named        `json:"imatrixClaims,omitempty"`
+	Metadata     map[string]string   `json:"metadata"`
+	Files        []fileLine          `json:"files"`
+	Tensors      []tensorLine        `json:"tensors,omitempty"`
+	Model        *tensorhash.Digests `json:"tensorData,omitempty"` // over all tensors, as llama-gguf-hash
+	Profiles     []gguf.Profile      `json:"profiles,omitempty"`
+	Warnings     []string            `json:"warnings"`
+
+	keys []string // of Metadata, in file order
 }
 
 // typeCount counts the tensors of one type. Bytes are as stored.
 type typeCount struct {
-	Type    string `json:"type"`
-	Tensors int    `json:"tensors"`
-	Bytes   int64  `json:"bytes"`
+	Type     string `json:"type"`
+	Tensors  int    `json:"tensors"`
+	Elements uint64 `json:"elements"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// fileLine is one file of the model; digests only where they were asked for.
+type fileLine struct {
+	Name    string `json:"name"`
+	Size    int64  `json:"size"`
+	SHA256  string `json:"sha256,omitempty"`
+	GitBlob string `json:"gitBlob,omitempty"`
 }
 
 // tensorLine is one tensor: dimensions as the format orders them, the byte range [Begin, End) in its file.
@@ -39,119 +62,89 @@ type tensorLine struct {
 	Dims  []uint64 `json:"dims"`
 	Begin int64    `json:"begin"`
 	End   int64    `json:"end"`
+	tensorhash.Digests
 }
 
+// inspectOptions are the flags of inspect.
+type inspectOptions struct {
+	tensors, keys, digest, ggufHash bool
+}
+
+func (o inspectOptions) hash() tensorhash.Options {
+	return tensorhash.Options{File: o.digest, Tensors: o.tensors, GGUFHash: o.ggufHash}
+}
+
+// reads tells whether more than headers is read.
+func (o inspectOptions) reads() bool { return o.tensors || o.digest || o.ggufHash }
+
 func (a *app) inspectCommand() *cobra.Command {
-	var tensors bool
+	var o inspectOptions
 	cmd := &cobra.Command{
-		Use: "inspect FILE|FOLDER", Short: "Say what a GGUF file or a Hugging Face folder holds, without loading weights", Args: cobra.ExactArgs(1),
-		Example: "  weighmaster inspect model-Q8_0.gguf --tensors\n  weighmaster inspect snapshot/ --json",
-		RunE: func(_ *cobra.Command, args []string) error {
+		Use: "inspect FILE|FOLDER", Short: "Say what a model file or folder holds, without loading weights", Args: cobra.ExactArgs(1),
+		Long: "Inspect reads the headers of a GGUF file (or of all parts of a split one, given any), of a safetensors file, or of a Hugging Face or MLX folder, " +
+			"and says what they hold. Weights are read only for digests, every byte once.",
+		Example: "  weighmaster inspect model-Q8_0.gguf\n  weighmaster inspect model-Q8_0.gguf --gguf-hash   # compare with llama-gguf-hash --all\n" +
+			"  weighmaster inspect model-00001-of-00003.gguf --digest\n  weighmaster inspect snapshot/ --tensors --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := os.Stat(args[0])
 			if err != nil {
 				return usage("%v", err)
 			}
 			read := inspectGGUF
-			if info.IsDir() {
+			switch {
+			case info.IsDir():
 				read = inspectFolder
+			case filepath.Ext(args[0]) == ".safetensors":
+				read = inspectSafetensors
 			}
-			s, err := read(args[0], info.Size())
+			if o.ggufHash && (info.IsDir() || filepath.Ext(args[0]) == ".safetensors") {
+				return usage("--gguf-hash: got %s, want a GGUF file; --tensors gives the digests of other tensors", args[0])
+			}
+			s, err := read(cmd.Context(), args[0], o)
 			if err != nil {
+				if cmd.Context().Err() != nil {
+					return err
+				}
 				return &exitError{exitFalse, fmt.Errorf("%s: %w", args[0], err)}
 			}
-			if !tensors {
+			if !o.tensors && !o.ggufHash {
 				s.Tensors = nil
 			}
-			return a.answer(s, func() { a.printSummary(s) })
+			return a.answer(s, func() { a.printInspection(s, o) })
 		},
 	}
-	cmd.Flags().BoolVar(&tensors, "tensors", false, "list every tensor")
+	cmd.Flags().BoolVar(&o.tensors, "tensors", false, "list every tensor with its SHA-256")
+	cmd.Flags().BoolVar(&o.keys, "keys", false, "list every key of the metadata")
+	cmd.Flags().BoolVar(&o.digest, "digest", false, "give each file's SHA-256 and git blob id")
+	cmd.Flags().BoolVar(&o.ggufHash, "gguf-hash", false, "print the digests of tensors as llama-gguf-hash --all does, and nothing else")
 	return cmd
 }
 
-func inspectGGUF(path string, size int64) (modelSummary, error) {
-	s := modelSummary{Path: path, Metadata: map[string]string{}, Warnings: []string{}}
-	r, err := os.Open(path)
-	if err != nil {
-		return s, err
+// hashParts reads each file once and fills in digests. Tensors are in the order of files and offsets.
+func (s *modelSummary) hashParts(ctx context.Context, parts []gguf.Part, tensors [][]int, o inspectOptions) error {
+	if !o.reads() {
+		return nil
 	}
-	defer r.Close()
-	f, err := gguf.Open(r, size)
-	if err != nil {
-		return s, err
-	}
-	s.Format = fmt.Sprintf("GGUF v%d", f.Version)
-	s.Warnings = append(s.Warnings, f.Warnings...)
-	for _, kv := range f.KVs {
-		s.Metadata[kv.Key] = kv.Value.String()
-		if kv.Key == "general.architecture" {
-			s.Architecture, _ = kv.Value.Text()
+	h := tensorhash.New(o.hash())
+	for i, p := range parts {
+		spans := make([]tensorhash.Span, len(tensors[i]))
+		for j, n := range tensors[i] {
+			spans[j] = tensorhash.Span{Offset: s.Tensors[n].Begin, Size: s.Tensors[n].End - s.Tensors[n].Begin}
+		}
+		sums, of, err := h.File(ctx, p.R, p.Size, spans)
+		if err != nil {
+			return err
+		}
+		if o.digest {
+			s.Files[i].SHA256, s.Files[i].GitBlob = strings.TrimPrefix(string(sums.SHA256), "sha256:"), sums.GitBlob
+		}
+		for j, n := range tensors[i] {
+			s.Tensors[n].Digests = of[j]
 		}
 	}
-	for _, t := range f.Tensors {
-		s.add(t.Type.String(), t.Dims, t.Size)
-		s.Tensors = append(s.Tensors, tensorLine{Name: t.Name, Type: t.Type.String(), Dims: t.Dims, Begin: t.Offset, End: t.Offset + t.Size})
+	if o.ggufHash {
+		model := h.Model()
+		s.Model = &model
 	}
-	return s, nil
-}
-
-func inspectFolder(path string, _ int64) (modelSummary, error) {
-	s := modelSummary{Path: path, Format: "safetensors", Metadata: map[string]string{}, Warnings: []string{}}
-	root := os.DirFS(path)
-	snap, err := safetensors.OpenSnapshot(root)
-	if err != nil {
-		return s, err
-	}
-	defer snap.Close()
-	var config struct {
-		Architectures []string `json:"architectures"`
-	}
-	if body, err := os.ReadFile(path + "/config.json"); err == nil && json.Unmarshal(body, &config) == nil && len(config.Architectures) > 0 {
-		s.Architecture = config.Architectures[0]
-	} else {
-		s.Warnings = append(s.Warnings, "config.json names no architecture")
-	}
-	for _, t := range snap.Tensors() {
-		s.add(string(t.DType), t.Shape, t.End-t.Begin)
-		s.Tensors = append(s.Tensors, tensorLine{Name: t.Name, File: snap.Shards[t.Shard].Name, Type: string(t.DType), Dims: t.Shape, Begin: t.Begin, End: t.End})
-	}
-	return s, nil
-}
-
-// add counts one tensor. The reader has checked the products already.
-func (s *modelSummary) add(typ string, dims []uint64, size int64) {
-	n := uint64(1)
-	for _, d := range dims {
-		n *= d
-	}
-	s.Parameters += n
-	for i := range s.Types {
-		if s.Types[i].Type == typ {
-			s.Types[i].Tensors++
-			s.Types[i].Bytes += size
-			return
-		}
-	}
-	s.Types = append(s.Types, typeCount{typ, 1, size})
-}
-
-func (a *app) printSummary(s modelSummary) {
-	a.printf("%s: %s, %s, %d parameters\n", s.Path, s.Format, s.Architecture, s.Parameters)
-	for _, t := range s.Types {
-		a.printf("  %4d %-8s %d bytes\n", t.Tensors, t.Type, t.Bytes)
-	}
-	keys := make([]string, 0, len(s.Metadata))
-	for k := range s.Metadata {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		a.printf("  %s = %s\n", k, s.Metadata[k])
-	}
-	for _, t := range s.Tensors {
-		a.printf("  %-32s %-8s %v [%d, %d)\n", t.Name, t.Type, t.Dims, t.Begin, t.End)
-	}
-	for _, w := range s.Warnings {
-		a.printf("  warning: %s\n", w)
-	}
+	return nil
 }

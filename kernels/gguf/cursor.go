@@ -17,11 +17,12 @@ type cursor struct {
 	off   int64 // bytes read so far
 	size  int64 // bytes of the file, at most MaxHeader of them are read here
 	word  [8]byte
+	notes *notes
 }
 
-func newCursor(r io.ReaderAt, size int64) *cursor {
+func newCursor(r io.ReaderAt, size int64, n *notes) *cursor {
 	limit := min(size, MaxHeader)
-	return &cursor{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, limit), 64<<10), order: binary.LittleEndian, size: limit}
+	return &cursor{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, limit), 64<<10), order: binary.LittleEndian, size: limit, notes: n}
 }
 
 func (c *cursor) remaining() uint64 { return uint64(c.size - c.off) }

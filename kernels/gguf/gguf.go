@@ -9,9 +9,10 @@
 // A split model opens as one file, see [OpenSplit]. Tensor data comes out
 // little-endian from [File.Data], whatever the file's order.
 //
-// Three things are the reader's choice where readers differ: a dimension of
-// zero is refused, a name of [NameWarning] bytes and more is a warning, and so
-// is a file that ends without the zero padding after its last tensor.
+// Where readers in use differ, or all load what is refused here, the file's
+// [File.Profiles] (and [Refused] for a file that is not opened) name them: a
+// dimension of zero and bytes after the last tensor are refused here, a name of
+// [NameWarning] bytes and more is a warning, and so on.
 //
 // Writing produces the bytes that llama.cpp's own writer produces from the same
 // keys and tensors: version 3, little-endian, zero padding.
@@ -66,6 +67,7 @@ type File struct {
 	kvs     map[string]int
 	tensors map[string]int
 	splitNo uint64
+	notes   *notes
 }
 
 // KV finds the value of a key.

@@ -20,7 +20,7 @@ const (
 //
 // Memory stays within a small multiple of the header's own bytes, see the limits.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	f, err := open(Part{R: r, Size: size})
+	f, err := open(Part{R: r, Size: size}, false)
 	if err == nil {
 		err = f.checkWhole()
 	}
@@ -30,13 +30,13 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// open opens a file that may be a part.
-func open(p Part) (*File, error) {
+// open opens a file that may be a part, leniently where a reader in use would load what is refused here.
+func open(p Part, lenient bool) (*File, error) {
 	if p.Size < 0 {
 		return nil, fmt.Errorf("gguf: got a file of %d bytes, want 0 or more", p.Size)
 	}
-	f := &File{Size: p.Size, Parts: []Part{p}, kvs: map[string]int{}, tensors: map[string]int{}}
-	c := newCursor(p.R, p.Size)
+	f := &File{Size: p.Size, Parts: []Part{p}, kvs: map[string]int{}, tensors: map[string]int{}, notes: &notes{lenient: lenient}}
+	c := newCursor(p.R, p.Size, f.notes)
 	tensors, kvs, err := f.readPreamble(c)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func open(p Part) (*File, error) {
 	if err := f.readKVs(c, kvs); err != nil {
 		return nil, err
 	}
-	if f.Alignment, err = alignment(f.KV(keyAlignment)); err != nil {
+	if err := f.readAlignment(); err != nil {
 		return nil, err
 	}
 	relative, err := f.readTensors(c, tensors)
@@ -75,6 +75,7 @@ func (f *File) readPreamble(c *cursor) (tensors, kvs int, err error) {
 	f.Version = binary.LittleEndian.Uint32(head[4:])
 	if f.Version&0xffff == 0 { // a small number with its bytes the other way round
 		c.order = binary.BigEndian
+		_ = f.notes.note(quirkBigEndian, nil) // read here
 		f.Version = binary.BigEndian.Uint32(head[4:])
 	}
 	f.Order = c.order
@@ -101,8 +102,10 @@ func (f *File) readKVs(c *cursor, n int) error {
 		if err != nil {
 			return err
 		}
-		if err := checkName(key, at, fmt.Sprintf("key %d", i)); err != nil {
-			return err
+		if q, bad := nameFault(key, at, fmt.Sprintf("key %d", i), quirkEmptyKey); bad != nil {
+			if err := f.notes.note(q, bad); err != nil {
+				return err
+			}
 		}
 		if _, dup := f.kvs[key]; dup {
 			return &FormatError{Offset: at, What: fmt.Sprintf("key %d", i), Got: fmt.Sprintf("%q a second time", key), Want: "each key once", Next: "readers disagree about which value counts"}
@@ -133,6 +136,17 @@ func (f *File) checkWhole() error {
 		Want: "a whole file", Next: "open all parts together, or merge them with llama-gguf-split --merge"}
 }
 
+// readAlignment takes general.alignment. Readers in use take any power of two.
+func (f *File) readAlignment() error {
+	v, ok := f.KV(keyAlignment)
+	a, err := alignment(v, ok)
+	if err != nil && v.Type == TypeUint32 && v.num != 0 && v.num&(v.num-1) == 0 {
+		a, err = v.num, f.notes.note(quirkAlignment, err)
+	}
+	f.Alignment = a
+	return err
+}
+
 // alignment judges general.alignment, whose offset is not kept: the key names it.
 func alignment(v Value, ok bool) (uint64, error) {
 	if !ok {
@@ -150,19 +164,20 @@ func alignment(v Value, ok bool) (uint64, error) {
 	return v.num, nil
 }
 
-// checkName judges a key or a tensor name. A NUL ends the name for C readers
+// nameFault judges a key or a tensor name. A NUL ends the name for C readers
 // and not for others, so two readers would see two files.
-func checkName(name string, at int64, what string) error {
+func nameFault(name string, at int64, what string, empty quirk) (quirk, *FormatError) {
 	bad := &FormatError{Offset: at, What: what, Got: fmt.Sprintf("%q", name)}
 	switch {
 	case name == "":
 		bad.Got, bad.Want = "an empty name", "at least one byte"
+		return empty, bad
 	case strings.ContainsRune(name, 0):
 		bad.Want = "a name without NUL bytes"
+		return quirkNUL, bad
 	case !utf8.ValidString(name):
 		bad.Want = "UTF-8"
-	default:
-		return nil
+		return quirkUTF8, bad
 	}
-	return bad
+	return 0, nil
 }

@@ -22,7 +22,9 @@ func (c *cursor) value(what string, t ValueType, depth int) (Value, error) {
 		}
 		c.toLittle(raw, t.size())
 		if t == TypeBool && raw[0] > 1 {
-			return Value{}, &FormatError{Offset: at, What: what, Got: fmt.Sprintf("BOOL %d", raw[0]), Want: "0 or 1"}
+			if err := c.notes.note(quirkBool, &FormatError{Offset: at, What: what, Got: fmt.Sprintf("BOOL %d", raw[0]), Want: "0 or 1"}); err != nil {
+				return Value{}, err
+			}
 		}
 		return Value{Type: t, num: little(raw)}, nil
 	}
@@ -32,6 +34,9 @@ func (c *cursor) value(what string, t ValueType, depth int) (Value, error) {
 // array reads the element type, the length and the elements: type first, so
 // that the length is judged by what each element takes.
 func (c *cursor) array(what string, depth int) (Value, error) {
+	if depth > 0 {
+		_ = c.notes.note(quirkNested, nil) // read here
+	}
 	if depth >= MaxDepth {
 		return Value{}, c.fail(what, "arrays nested deeper", fmt.Sprintf("at most %d levels", MaxDepth))
 	}
@@ -92,7 +97,10 @@ func (c *cursor) fixed(what string, elem ValueType, n int) ([]byte, error) {
 	c.toLittle(raw, elem.size())
 	if elem == TypeBool {
 		if i := slices.IndexFunc(raw, func(b byte) bool { return b > 1 }); i >= 0 {
-			return nil, &FormatError{Offset: at + int64(i), What: fmt.Sprintf("%s[%d]", what, i), Got: fmt.Sprintf("BOOL %d", raw[i]), Want: "0 or 1"}
+			bad := &FormatError{Offset: at + int64(i), What: fmt.Sprintf("%s[%d]", what, i), Got: fmt.Sprintf("BOOL %d", raw[i]), Want: "0 or 1"}
+			if err := c.notes.note(quirkBool, bad); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return raw, nil

@@ -92,7 +92,7 @@ func OpenSplit(parts []Part) (*File, error) {
 	}
 	files := make([]*File, len(parts))
 	for i, p := range parts {
-		f, err := open(p)
+		f, err := open(p, false)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.label(i), err)
 		}
@@ -210,7 +210,7 @@ func (f *File) splitNumbers() (no, count uint64, err error) {
 // join makes one file of parts in order.
 func join(files []*File) (*File, error) {
 	first := files[0]
-	all := &File{Version: first.Version, Order: first.Order, Alignment: first.Alignment, DataOffset: first.DataOffset, kvs: map[string]int{}, tensors: map[string]int{}}
+	all := &File{Version: first.Version, Order: first.Order, Alignment: first.Alignment, DataOffset: first.DataOffset, kvs: map[string]int{}, tensors: map[string]int{}, notes: &notes{}}
 	for _, kv := range first.KVs {
 		if kv.Key == keySplitNo || kv.Key == keySplits || kv.Key == keySplitTensors {
 			continue
@@ -234,6 +234,9 @@ func join(files []*File) (*File, error) {
 			t.Part = i
 			all.tensors[t.Name] = len(all.Tensors)
 			all.Tensors = append(all.Tensors, t)
+		}
+		for _, q := range f.notes.found {
+			_ = all.notes.note(q, nil) // read here
 		}
 		all.Parts = append(all.Parts, part)
 		all.Size += f.Size

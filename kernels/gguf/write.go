@@ -69,8 +69,8 @@ func checkKVs(kvs []KV) (align uint64, err error) {
 	seen := map[string]bool{}
 	align = DefaultAlignment
 	for _, kv := range kvs {
-		if err := checkName(kv.Key, 0, "key"); err != nil {
-			return 0, fmt.Errorf("gguf: write: %w", err)
+		if _, bad := nameFault(kv.Key, 0, "key", quirkEmptyKey); bad != nil {
+			return 0, fmt.Errorf("gguf: write: %w", bad)
 		}
 		if len(kv.Key) > MaxKey || seen[kv.Key] {
 			return 0, fmt.Errorf("gguf: write: key %.80q: got it twice or longer than %d bytes, want each key once", kv.Key, MaxKey)
@@ -132,8 +132,8 @@ func checkSources(tensors []TensorSource, align uint64) (sizes, offsets []int64,
 	seen := map[string]bool{}
 	next := int64(0)
 	for _, t := range tensors {
-		if err := checkName(t.Name, 0, "tensor name"); err != nil {
-			return nil, nil, fmt.Errorf("gguf: write: %w", err)
+		if _, bad := nameFault(t.Name, 0, "tensor name", quirkEmptyName); bad != nil {
+			return nil, nil, fmt.Errorf("gguf: write: %w", bad)
 		}
 		if len(t.Name) > MaxName || seen[t.Name] {
 			return nil, nil, fmt.Errorf("gguf: write: tensor %.80q: got it twice or longer than %d bytes, want each name once", t.Name, MaxName)

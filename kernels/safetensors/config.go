@@ -30,6 +30,23 @@ const maxField = 1 << 31
 // ReadConfig reads config.json of a folder. Fields that are not in [Config]
 // are ignored. A folder without one gives an error that is fs.ErrNotExist.
 func ReadConfig(fsys fs.FS) (*Config, error) {
+	b, err := readConfig(fsys)
+	if err != nil {
+		return nil, err
+	}
+	var c Config
+	if err := json.Unmarshal(b, &c); err != nil {
+		return nil, &FormatError{What: "config.json", Got: err.Error(), Want: "an object with numbers where shapes are given"}
+	}
+	for _, n := range []uint64{c.HiddenSize, c.IntermediateSize, c.NumHiddenLayers, c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim, c.VocabSize} {
+		if n > maxField {
+			return nil, &FormatError{What: "config.json", Got: fmt.Sprint(n), Want: fmt.Sprintf("numbers up to %d", maxField)}
+		}
+	}
+	return &c, nil
+}
+
+func readConfig(fsys fs.FS) ([]byte, error) {
 	f, err := fsys.Open("config.json")
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
@@ -42,16 +59,7 @@ func ReadConfig(fsys fs.FS) (*Config, error) {
 	if len(b) > MaxConfig {
 		return nil, &FormatError{What: "config.json", Got: fmt.Sprintf("more than %d bytes", MaxConfig), Want: "a configuration"}
 	}
-	var c Config
-	if err := json.Unmarshal(b, &c); err != nil {
-		return nil, &FormatError{What: "config.json", Got: err.Error(), Want: "an object with numbers where shapes are given"}
-	}
-	for _, n := range []uint64{c.HiddenSize, c.IntermediateSize, c.NumHiddenLayers, c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim, c.VocabSize} {
-		if n > maxField {
-			return nil, &FormatError{What: "config.json", Got: fmt.Sprint(n), Want: fmt.Sprintf("numbers up to %d", maxField)}
-		}
-	}
-	return &c, nil
+	return b, nil
 }
 
 // tied tells what the config says of the output matrix: absent means not tied.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/safetensors"
+)
+
+func inspectFolder(ctx context.Context, path string, o inspectOptions) (modelSummary, error) {
+	root := os.DirFS(path)
+	snap, err := safetensors.OpenSnapshot(root)
+	if err != nil {
+		return modelSummary{}, err
+	}
+	defer snap.Close()
+	m := snap.Summarize(root)
+	s := modelSummary{Path: path, Format: "safetensors", Container: m.Container, Architecture: m.Architecture, Warnings: m.Warnings}
+	s.count(m.Types, m.Parameters, m.Bytes)
+	return s, s.shards(ctx, snap.Shards, o)
+}
+
+func inspectSafetensors(ctx context.Context, path string, o inspectOptions) (modelSummary, error) {
+	file, size, err := openRegular(path)
+	if err != nil {
+		return modelSummary{}, err
+	}
+	defer file.Close()
+	f, err := safetensors.Open(file, size)
+	if err != nil {
+		return modelSummary{}, err
+	}
+	s := modelSummary{Path: path, Format: "safetensors", Warnings: []string{}}
+	s.count(safetensors.Count(f.Tensors))
+	return s, s.shards(ctx, []safetensors.Shard{{Name: filepath.Base(path), File: f, R: file}}, o)
+}
+
+func (s *modelSummary) count(types []safetensors.TypeCount, elements uint64, bytes int64) {
+	s.Parameters, s.Bytes, s.Types = elements, bytes, []typeCount{}
+	for _, t := range types {
+		s.Types = append(s.Types, typeCount(t))
+	}
+}
+
+// shards lists the files with their metadata and tensors, and hashes them.
+func (s *modelSummary) shards(ctx context.Context, shards []safetensors.Shard, o inspectOptions) error {
+	s.Metadata, s.Files = map[string]string{}, []fileLine{}
+	var parts []gguf.Part
+	tensors := make([][]int, len(shards))
+	for i, shard := range shards {
+		s.Files = append(s.Files, fileLine{Name: shard.Name, Size: shard.File.Size})
+		parts = append(parts, gguf.Part{R: shard.R, Size: shard.File.Size})
+		for key, value := range shard.File.Metadata {
+			if old, ok := s.Metadata[key]; ok && old != value {
+				s.Warnings = append(s.Warnings, fmt.Sprintf("%s says %s = %q and another shard %q", shard.Name, key, value, old))
+			}
+			s.Metadata[key] = value
+		}
+		for _, t := range shard.File.Tensors {
+			tensors[i] = append(tensors[i], len(s.Tensors))
+			s.Tensors = append(s.Tensors, tensorLine{Name: t.Name, File: shard.Name, Type: string(t.DType), Dims: t.Shape, Begin: t.Begin, End: t.End})
+		}
+	}
+	return s.hashParts(ctx, parts, tensors, o)
+}
