@@ -29,12 +29,17 @@ const chunk = 1 << 16
 // is that of reading, of ctx, or of a source that is no snapshot; everything
 // that differs is in the result.
 func Compare(ctx context.Context, source fs.FS, m *Model) (Result, error) {
+	return compareSome(ctx, source, m, nil)
+}
+
+// compareSome compares some tensors, all where only is nil.
+func compareSome(ctx context.Context, source fs.FS, m *Model, only map[string]bool) (Result, error) {
 	src, err := safetensors.OpenSnapshot(source)
 	if err != nil {
 		return Result{}, fmt.Errorf("mlx: source: %w", err)
 	}
 	defer src.Close()
-	c := &comparison{source: src, model: m}
+	c := &comparison{source: src, model: m, only: only}
 	c.result = Result{Tensors: []TensorResult{}, Schemes: map[string]int{}, Weights: []kernels.Finding{}, Files: []kernels.Finding{}, Notes: []string{}}
 	var known bool
 	var modelType string
@@ -46,8 +51,10 @@ func Compare(ctx context.Context, source fs.FS, m *Model) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := c.rest(ctx, used, modelType, known); err != nil {
-		return Result{}, err
+	if only == nil {
+		if err := c.rest(ctx, used, modelType, known); err != nil {
+			return Result{}, err
+		}
 	}
 	if err := c.files(source); err != nil {
 		return Result{}, err
@@ -59,6 +66,7 @@ func Compare(ctx context.Context, source fs.FS, m *Model) (Result, error) {
 type comparison struct {
 	source *safetensors.Snapshot
 	model  *Model
+	only   map[string]bool // nil: all tensors
 	rules  sanitize
 	result Result
 }
@@ -77,6 +85,9 @@ func (c *comparison) find(check, where, got, want string) {
 func (c *comparison) tensors(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, t := range c.model.Tensors {
+		if c.only != nil && !c.only[t.Name] {
+			continue
+		}
 		one := TensorResult{Name: t.Name, Scheme: t.Scheme, Type: string(t.Type), Weights: t.Elements(), Outcome: Differs}
 		if t.Scheme != nil {
 			c.result.Schemes[t.Scheme.String()]++

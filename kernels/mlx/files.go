@@ -221,7 +221,7 @@ func templates(fsys fs.FS) (map[string]string, error) {
 			found[name], _ = o["template"].(string)
 		}
 	}
-	text, err := readFile(fsys, "chat_template.jinja")
+	text, err := readFile(fsys, templateName)
 	if err == nil {
 		found["default"] = string(text)
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -21,9 +21,8 @@ type judge struct {
 	ofBound, steps      float64
 	sumError, sumSource float64
 
-	global float32 // of the matrix that is being read
-	top    float32 // its largest weight so far
-	loose  bool    // a global scale that is not the largest weight
+	top   float32 // the largest weight of an expert so far
+	loose bool    // a global scale that is not the largest weight
 }
 
 func newJudge(t Tensor, n number) *judge {

@@ -156,10 +156,7 @@ func (c *comparison) quantized(ctx context.Context, t Tensor, parts []safetensor
 			own = parts[0].DType
 		}
 	}
-	r, err := newMatrixReader(c.model, t, numbers[own])
-	if err != nil {
-		return err
-	}
+	r := newMatrixReader(c.model, t, numbers[own])
 	g := newJudge(t, numbers[own])
 	w := c.weights(parts)
 	perChunk := chunk / t.Scheme.Group
@@ -201,7 +198,7 @@ type matrixReader struct {
 	decodedScales, decodedBiases     []float32
 }
 
-func newMatrixReader(m *Model, t Tensor, n number) (*matrixReader, error) {
+func newMatrixReader(m *Model, t Tensor, n number) *matrixReader {
 	r := &matrixReader{scheme: *t.Scheme, number: n, packed: m.Snapshot.Section(t.Packed), scales: m.Snapshot.Section(t.Scales)}
 	r.groups = t.Elements() / uint64(t.Scheme.Group)
 	r.perTop = r.groups
@@ -216,7 +213,7 @@ func newMatrixReader(m *Model, t Tensor, n number) (*matrixReader, error) {
 		}
 		r.perTop /= uint64(t.Scheme.Group)
 	}
-	return r, nil
+	return r
 }
 
 // read fetches the next n groups.
