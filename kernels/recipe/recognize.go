@@ -73,7 +73,8 @@ func Recognize(m Model, actual map[string]gguf.Type, fileType *uint32, matrix bo
 			actual[t.Name] = t.Type
 		}
 	}
-	c := &candidates{m: m.as(actual), actual: actual}
+	same := m.as(actual)
+	c := &candidates{p: prepare(&same)}
 	for _, r := range recipes {
 		if r.family == copied {
 			continue
@@ -89,13 +90,13 @@ func Recognize(m Model, actual map[string]gguf.Type, fileType *uint32, matrix bo
 	if len(c.list) == 0 {
 		return Match{}, nil
 	}
-	best = c.list[0]
-	for _, o := range c.list[1:] {
-		if o.Exact == best.Exact && (best.Exact || len(others) < maxNearest) {
-			others = append(others, o)
+	exact := c.list[0].count == 0
+	for _, k := range c.list[1:] {
+		if exact && k.count == 0 || !exact && len(others) < maxNearest {
+			others = append(others, k.match(c.p))
 		}
 	}
-	return best, others
+	return c.list[0].match(c.p), others
 }
 
 // maxNearest bounds the recipes beside the nearest.
@@ -115,72 +116,93 @@ func (m Model) as(actual map[string]gguf.Type) Model {
 }
 
 type candidates struct {
-	m      Model
-	actual map[string]gguf.Type
-	list   []Match
+	p    *prepared // its types are the actual ones
+	list []candidate
+}
+
+// candidate is a recipe with options, before its differences are listed.
+type candidate struct {
+	r     Recipe
+	o     Options
+	types []gguf.Type
+	count int // of differences
+	// out and embedding are where these two differ, -1 for not
+	out, embedding int
 }
 
 // try adds the recipe with these options and, where output or token embedding
 // differ, with the options that would make them so.
 func (c *candidates) try(r Recipe, o Options) {
-	base, ok := c.match(r, o)
+	base, ok := c.compare(r, o)
 	if !ok {
 		return
 	}
 	c.list = append(c.list, base)
-	var out, embedding *gguf.Type
-	for _, d := range base.Differences {
-		switch d.Tensor {
-		case "output.weight":
-			out = &d.Got
-		case "token_embd.weight":
-			embedding = &d.Got
-		}
-	}
-	if out == nil && embedding == nil {
+	if base.out < 0 && base.embedding < 0 {
 		return
 	}
 	forced := o
-	forced.TokenEmbedding = embedding
-	if out != nil && !out.Quantized() { // whatever stands there unquantized was left alone
-		forced.LeaveOutput = true
-	} else {
-		forced.Output = out
+	if base.embedding >= 0 {
+		forced.TokenEmbedding = &c.p.m.Tensors[base.embedding].Type
 	}
-	if better, ok := c.match(r, forced); ok && len(better.Differences) < len(base.Differences) {
+	if base.out >= 0 {
+		if typ := &c.p.m.Tensors[base.out].Type; typ.Quantized() {
+			forced.Output = typ
+		} else { // whatever stands there unquantized was left alone
+			forced.LeaveOutput = true
+		}
+	}
+	if better, ok := c.compare(r, forced); ok && better.count < base.count {
 		c.list = append(c.list, better)
 	}
 }
 
-func (c *candidates) match(r Recipe, o Options) (Match, bool) {
-	types, err := r.Types(c.m, o)
-	if err != nil {
-		return Match{}, false // a recipe that the tool cannot carry out on this model
+// compare is false for a recipe that the tool cannot carry out on this model.
+func (c *candidates) compare(r Recipe, o Options) (candidate, bool) {
+	k := candidate{r: r, o: o, out: -1, embedding: -1}
+	var err error
+	if k.types, err = r.list(c.p, o); err != nil {
+		return k, false
 	}
-	m := Match{Recipe: r.Name, FileType: r.FileType, Options: o}
-	for _, t := range c.m.Tensors {
-		if got, want := c.actual[t.Name], types[t.Name]; got != want {
-			m.Differences = append(m.Differences, Difference{t.Name, got, want})
+	for i, t := range c.p.m.Tensors {
+		if t.Type == k.types[i] {
+			continue
+		}
+		k.count++
+		switch t.Name {
+		case "output.weight":
+			k.out = i
+		case "token_embd.weight":
+			k.embedding = i
 		}
 	}
-	m.Exact = len(m.Differences) == 0
-	return m, true
+	return k, true
+}
+
+func (k candidate) match(p *prepared) Match {
+	m := Match{Recipe: k.r.Name, FileType: k.r.FileType, Options: k.o, Exact: k.count == 0}
+	for i, t := range p.m.Tensors {
+		if t.Type != k.types[i] {
+			m.Differences = append(m.Differences, Difference{t.Name, t.Type, k.types[i]})
+		}
+	}
+	return m
 }
 
 // before ranks: fewer differences, the claimed file type, fewer options, the claimed matrix.
-func (m Match) before(n Match, fileType *uint32, matrix bool) bool {
-	if a, b := len(m.Differences), len(n.Differences); a != b {
-		return a < b
+func (k candidate) before(n candidate, fileType *uint32, matrix bool) bool {
+	if k.count != n.count {
+		return k.count < n.count
 	}
 	if fileType != nil {
-		if a, b := m.FileType == *fileType, n.FileType == *fileType; a != b {
+		if a, b := k.r.FileType == *fileType, n.r.FileType == *fileType; a != b {
 			return a
 		}
 	}
-	if a, b := m.Options.count(), n.Options.count(); a != b {
+	if a, b := k.o.count(), n.o.count(); a != b {
 		return a < b
 	}
-	return m.Options.Matrix == matrix && n.Options.Matrix != matrix
+	return k.o.Matrix == matrix && n.o.Matrix != matrix
 }
 
 func (o Options) count() int {

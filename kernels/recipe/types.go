@@ -64,44 +64,70 @@ func ParseOverride(s string) (Override, error) {
 	return Override{p, t}, nil
 }
 
+// prepared is a model with what its names say, which all recipes share.
+type prepared struct {
+	m       *Model
+	parts   []category
+	allowed []bool
+	tied    bool // no output of its own
+	values  int  // tensors of attention values
+}
+
+func prepare(m *Model) *prepared {
+	p := &prepared{m: m, parts: make([]category, len(m.Tensors)), allowed: make([]bool, len(m.Tensors)), tied: true}
+	for i, t := range m.Tensors {
+		p.parts[i] = categoryOf(t.Name)
+		p.allowed[i] = Allows(m.Architecture, t.Name, t.Dims)
+		switch p.parts[i] {
+		case attentionV:
+			p.values++
+		case output:
+			p.tied = false
+		}
+	}
+	return p
+}
+
 // state counts tensors of a part on the way through a model.
 type state struct {
-	r      Recipe
-	o      Options
-	m      *Model
-	tied   bool
-	values int // tensors of attention values in the model
-	seen   [feedDown + 1]int
+	*prepared
+	r    Recipe
+	o    Options
+	seen [feedDown + 1]int
 }
 
 // Types gives the type of every tensor of the model under the recipe. Tensors are
 // counted in the model's order, which is llama-quantize's. The error names a
 // tensor that llama-quantize cannot quantize so.
 func (r Recipe) Types(m Model, o Options) (map[string]gguf.Type, error) {
-	s := &state{r: r, o: o, m: &m, tied: true}
-	for _, t := range m.Tensors {
-		switch categoryOf(t.Name) {
-		case attentionV:
-			s.values++
-		case output:
-			s.tied = false
-		}
+	list, err := r.list(prepare(&m), o)
+	if err != nil {
+		return nil, err
 	}
-	types := make(map[string]gguf.Type, len(m.Tensors))
-	for _, t := range m.Tensors {
-		to, err := s.typeOf(t)
+	types := make(map[string]gguf.Type, len(list))
+	for i, t := range m.Tensors {
+		types[t.Name] = list[i]
+	}
+	return types, nil
+}
+
+// list gives the types in the model's order.
+func (r Recipe) list(p *prepared, o Options) ([]gguf.Type, error) {
+	s := &state{prepared: p, r: r, o: o}
+	types := make([]gguf.Type, len(p.m.Tensors))
+	for i, t := range p.m.Tensors {
+		to, err := s.typeOf(t, p.parts[i], p.allowed[i])
 		if err != nil {
 			return nil, err
 		}
-		types[t.Name] = to
+		types[i] = to
 	}
 	return types, nil
 }
 
 // typeOf follows the tool: options that name the tensor, then overrides and rules, then what fits the shape.
-func (s *state) typeOf(t Tensor) (gguf.Type, error) {
-	part := categoryOf(t.Name)
-	if s.r.family == copied || !Allows(s.m.Architecture, t.Name, t.Dims) || part == output && s.o.LeaveOutput {
+func (s *state) typeOf(t Tensor, part category, allowed bool) (gguf.Type, error) {
+	if s.r.family == copied || !allowed || part == output && s.o.LeaveOutput {
 		return t.Type, nil
 	}
 	override, overridden := s.override(t.Name)
