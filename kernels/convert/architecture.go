@@ -55,7 +55,7 @@ func architectureOf(name string) (*Architecture, error) {
 func (a *Architecture) Find(name string) (m *Mapping, layer, expert int64, ok bool) {
 	pattern, layer, expert := splitName(name)
 	for i := range a.Mappings {
-		if a.Mappings[i].HF == pattern {
+		if m := &a.Mappings[i]; m.HF == pattern && m.layered() == (layer >= 0) && m.Stacks() == (expert >= 0) {
 			return &a.Mappings[i], layer, expert, true
 		}
 	}
