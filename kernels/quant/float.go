@@ -7,18 +7,35 @@ import (
 
 // HalfToFloat converts an IEEE 754 binary16 number exactly; a signalling NaN becomes quiet.
 func HalfToFloat(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	exponent, mantissa := uint32(h>>10&0x1F), uint32(h&0x3FF)
+	if normalHalf(h) {
+		return wideHalf(h)
+	}
+	return oddHalf(h)
+}
+
+// normalHalf tells whether a binary16 number is neither zero, subnormal, infinite nor a NaN.
+func normalHalf(h uint16) bool { return h&0x7C00-0x0400 < 0x7800 }
+
+func wideHalf(h uint16) float32 { return math.Float32frombits(uint32(wideHalves(uint64(h)))) }
+
+// wideHalves gives the float32 bits of the normal numbers in the lowest bits of
+// both halves of w.
+func wideHalves(w uint64) uint64 {
+	const sign, rest, bias = 0x0000800000008000, 0x00007FFF00007FFF, 112<<55 | 112<<23
+	return w&sign<<16 | (w&rest<<13 + bias)
+}
+
+// oddHalf converts what normalHalf excludes.
+func oddHalf(h uint16) float32 {
+	sign, mantissa := uint32(h&0x8000)<<16, uint32(h&0x3FF)
 	switch {
-	case exponent == 0x1F && mantissa != 0:
-		return math.Float32frombits(sign | 0x7FC00000 | mantissa<<13)
-	case exponent == 0x1F:
-		return math.Float32frombits(sign | 0x7F800000)
-	case exponent == 0: // zero or subnormal: mantissa · 2^-24, exact in float32
+	case h&0x7C00 == 0: // zero or subnormal: mantissa · 2^-24, exact in float32
 		f := float32(float32(mantissa) * (1.0 / (1 << 24)))
 		return math.Float32frombits(sign | math.Float32bits(f))
+	case mantissa == 0:
+		return math.Float32frombits(sign | 0x7F800000)
 	}
-	return math.Float32frombits(sign | (exponent+112)<<23 | mantissa<<13)
+	return math.Float32frombits(sign | 0x7FC00000 | mantissa<<13)
 }
 
 // FloatToHalf rounds to binary16, to nearest with ties to even. Every NaN
@@ -78,11 +95,32 @@ func quantizeF16(dst []byte, src []float32) {
 	}
 }
 
+// dequantizeF16 takes four weights from each 64-bit read where all are normal.
 func dequantizeF16(dst []float32, src []byte) {
 	src = src[:2*len(dst)]
+	for len(dst) >= 4 && len(src) >= 8 {
+		w := binary.LittleEndian.Uint64(src)
+		if allNormal(w) {
+			even, odd := wideHalves(w), wideHalves(w>>16)
+			dst[0], dst[1] = math.Float32frombits(uint32(even)), math.Float32frombits(uint32(odd))
+			dst[2], dst[3] = math.Float32frombits(uint32(even>>32)), math.Float32frombits(uint32(odd>>32))
+		} else {
+			dst[0], dst[1] = HalfToFloat(uint16(w)), HalfToFloat(uint16(w>>16))
+			dst[2], dst[3] = HalfToFloat(uint16(w>>32)), HalfToFloat(uint16(w>>48))
+		}
+		dst, src = dst[4:], src[8:]
+	}
 	for i := range dst {
 		dst[i] = HalfToFloat(binary.LittleEndian.Uint16(src[2*i:]))
 	}
+}
+
+// allNormal is normalHalf of four numbers: taking one from an exponent of zero
+// clears the top bit set above it, and one more than the largest exponent sets it.
+func allNormal(w uint64) bool {
+	const top, one, exponents = 0x8000800080008000, 0x0400040004000400, 0x7C007C007C007C00
+	e := w & exponents
+	return ((e|top)-one)&^(e+one)&top == top
 }
 
 func quantizeBF16(dst []byte, src []float32) {

@@ -41,63 +41,92 @@ func scalesQ3(p []byte) (scales [16]int) {
 
 func dequantizeQ3_K(dst []float32, src []byte) {
 	for ; len(dst) > 0; src = src[110:] {
-		mask, codes, scales, d := src[:32], src[32:96], scalesQ3(src[96:108]), half(src[108:])
-		for i, s := range scales {
-			part, high := codes[i/8*32+i%2*16:][:16], mask[i%2*16:][:16]
-			shift, bit := i/2%4*2, i/2
-			scale := float32(d * float32(s))
-			for l, q := range part {
-				code := int(q>>shift&3) + int(high[l]>>bit&1)*4 - 4
-				dst[l] = float32(scale * float32(code))
+		scales, d := scalesQ3(src[96:108]), half(src[108:])
+		for i := range 4 { // half i/2 of the block, columns i mod 2 of four runs of 32 weights
+			from, first := i%2*16, i/2*8+i%2
+			var values [4][8]float32
+			for run := range values {
+				scale := float32(d * float32(scales[first+2*run]))
+				for code := range values[run] {
+					values[run][code] = float32(scale * float32(code-4))
+				}
 			}
-			dst = dst[16:]
+			mask, codes := (*[16]byte)(src[from:]), (*[16]byte)(src[32+i/2*32+from:])
+			weights := dst[i/2*128+from:][:112]
+			for l, q := range codes {
+				high := mask[l] >> (i / 2 * 4)
+				weights[l] = values[0][q&3|high<<2&4]
+				weights[l+32] = values[1][q>>2&3|high<<1&4]
+				weights[l+64] = values[2][q>>4&3|high&4]
+				weights[l+96] = values[3][q>>6|high>>1&4]
+			}
 		}
+		dst = dst[256:]
 	}
 }
 
 func dequantizeQ4_K(dst []float32, src []byte) {
+	var low, high [16]float32
 	for ; len(dst) > 0; src = src[144:] {
-		d, dmin, scales, codes := half(src), half(src[2:]), src[4:16], src[16:144]
-		for j := range 8 {
-			s, m := scaleMin(scales, j)
-			scale, minimum := float32(d*float32(s)), float32(dmin*float32(m))
-			for l, q := range codes[j/2*32:][:32] {
-				dst[l] = float32(scale*float32(q>>(j%2*4)&0xF)) - minimum
+		d, dmin, scales := half(src), half(src[2:]), src[4:16]
+		for j := 0; j < 8; j += 2 {
+			spreadK(low[:], d, dmin, scales, j)
+			spreadK(high[:], d, dmin, scales, j+1)
+			codes, weights := (*[32]byte)(src[16+16*j:]), (*[64]float32)(dst)
+			for l, q := range codes {
+				weights[l], weights[l+32] = low[q&0xF], high[q>>4]
 			}
-			dst = dst[32:]
+			dst = dst[64:]
 		}
 	}
 }
 
+// spreadK fills values with the weights of all codes of sub-block j of a Q4_K or Q5_K block.
+func spreadK(values []float32, d, dmin float32, scales []byte, j int) {
+	s, m := scaleMin(scales, j)
+	scale, minimum := float32(d*float32(s)), float32(dmin*float32(m))
+	for code := range values {
+		values[code] = float32(scale*float32(code)) - minimum
+	}
+}
+
 func dequantizeQ5_K(dst []float32, src []byte) {
+	var low, high [32]float32
 	for ; len(dst) > 0; src = src[176:] {
-		d, dmin, scales, high, codes := half(src), half(src[2:]), src[4:16], src[16:48], src[48:176]
-		for j := range 8 {
-			s, m := scaleMin(scales, j)
-			scale, minimum := float32(d*float32(s)), float32(dmin*float32(m))
-			for l, q := range codes[j/2*32:][:32] {
-				code := q>>(j%2*4)&0xF | high[l]>>j&1<<4
-				dst[l] = float32(scale*float32(code)) - minimum
+		d, dmin, scales, fifths := half(src), half(src[2:]), src[4:16], (*[32]byte)(src[16:])
+		for j := 0; j < 8; j += 2 {
+			spreadK(low[:], d, dmin, scales, j)
+			spreadK(high[:], d, dmin, scales, j+1)
+			codes, weights := (*[32]byte)(src[48+16*j:]), (*[64]float32)(dst)
+			for l, q := range codes {
+				h := fifths[l] >> (j & 7)
+				weights[l], weights[l+32] = low[q&0xF|h&1<<4], high[q>>4|h&2<<3]
 			}
-			dst = dst[32:]
+			dst = dst[64:]
 		}
 	}
 }
 
 func dequantizeQ6_K(dst []float32, src []byte) {
 	for ; len(dst) > 0; src = src[210:] {
-		low, high, scales, d := src[:128], src[128:192], src[192:208], half(src[208:])
-		for i, s := range scales {
-			// Sub-block i: half i/8 of the block, quarter i/2 mod 4 of that, sixteen codes.
-			quarter, from := i/2%4, i%2*16
-			lows := low[i/8*64+quarter%2*32+from:][:16]
-			highs := high[i/8*32+from:][:16]
-			scale := float32(d * float32(int8(s)))
-			for l, q := range lows {
-				code := int(q>>(quarter/2*4)&0xF|highs[l]>>(quarter*2)&3<<4) - 32
-				dst[l] = float32(scale * float32(code))
+		d := half(src[208:])
+		for i := range 4 { // half i/2 of the block, columns i mod 2 of four runs of 32 weights
+			from := i % 2 * 16
+			var scales [4]float32
+			for run := range scales {
+				scales[run] = float32(d * float32(int8(src[192+i/2*8+i%2+2*run])))
 			}
-			dst = dst[16:]
+			a, b := (*[16]byte)(src[i/2*64+from:]), (*[16]byte)(src[i/2*64+32+from:])
+			highs, weights := (*[16]byte)(src[128+i/2*32+from:]), dst[i/2*128+from:][:112]
+			for l, h := range highs {
+				weights[l] = float32(scales[0] * codeQ6(a[l]&0xF|h<<4&0x30))
+				weights[l+32] = float32(scales[1] * codeQ6(b[l]&0xF|h<<2&0x30))
+				weights[l+64] = float32(scales[2] * codeQ6(a[l]>>4|h&0x30))
+				weights[l+96] = float32(scales[3] * codeQ6(b[l]>>4|h>>2&0x30))
+			}
 		}
+		dst = dst[256:]
 	}
 }
+
+func codeQ6(code byte) float32 { return float32(int32(code) - 32) }

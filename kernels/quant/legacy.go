@@ -9,49 +9,55 @@ import "encoding/binary"
 
 func half(p []byte) float32 { return HalfToFloat(binary.LittleEndian.Uint16(p)) }
 
+// bookQ4 is the codebook of Q4_0.
+var bookQ4 = [16]float32{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
+
 func dequantizeQ4_0(dst []float32, src []byte) {
+	values := new([16]float32)
 	for ; len(dst) > 0; dst, src = dst[32:], src[18:] {
-		d := half(src)
-		for j, q := range src[2:18] {
-			dst[j] = float32(float32(int(q&0xF)-8) * d)
-			dst[j+16] = float32(float32(int(q>>4)-8) * d)
-		}
+		scaleBook(values, half(src), &bookQ4)
+		placeNibbles(dst, values, src[2:18])
 	}
 }
 
 func dequantizeQ4_1(dst []float32, src []byte) {
+	values := new([16]float32)
 	for ; len(dst) > 0; dst, src = dst[32:], src[20:] {
 		d, m := half(src), half(src[2:])
-		for j, q := range src[4:20] {
-			dst[j] = float32(float32(q&0xF)*d) + m
-			dst[j+16] = float32(float32(q>>4)*d) + m
+		for code := range values {
+			values[code] = float32(float32(code)*d) + m
 		}
+		placeNibbles(dst, values, src[4:20])
 	}
 }
 
-// fifth gives the two codes of byte j of a Q5 block.
-func fifth(q byte, high uint32, j int) (low, up int) {
-	return int(q&0xF) | int(high>>j&1)<<4, int(q>>4) | int(high>>(j+16)&1)<<4
+// spreadFifths spreads the fifth bits of sixteen codes of a Q5 block and of the
+// sixteen after them: bit 4 of each byte belongs to the first, bit 5 to the second.
+func spreadFifths(p []byte) (high [16]byte) {
+	word := binary.LittleEndian.Uint32(p)
+	for j := range high {
+		high[j] = byte(word<<4&0x10 | word>>11&0x20)
+		word >>= 1
+	}
+	return high
 }
 
 func dequantizeQ5_0(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[32:], src[22:] {
-		d, high := half(src), binary.LittleEndian.Uint32(src[2:])
-		for j, q := range src[6:22] {
-			low, up := fifth(q, high, j)
-			dst[j] = float32(float32(low-16) * d)
-			dst[j+16] = float32(float32(up-16) * d)
+		d, high, weights := half(src), spreadFifths(src[2:]), (*[32]float32)(dst)
+		for j, q := range (*[16]byte)(src[6:]) {
+			weights[j] = float32(float32(int32(q&0xF|high[j]&0x10)-16) * d)
+			weights[j+16] = float32(float32(int32(q>>4|high[j]>>1&0x10)-16) * d)
 		}
 	}
 }
 
 func dequantizeQ5_1(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[32:], src[24:] {
-		d, m, high := half(src), half(src[2:]), binary.LittleEndian.Uint32(src[4:])
-		for j, q := range src[8:24] {
-			low, up := fifth(q, high, j)
-			dst[j] = float32(float32(low)*d) + m
-			dst[j+16] = float32(float32(up)*d) + m
+		d, m, high, weights := half(src), half(src[2:]), spreadFifths(src[4:]), (*[32]float32)(dst)
+		for j, q := range (*[16]byte)(src[8:]) {
+			weights[j] = float32(float32(int32(q&0xF|high[j]&0x10))*d) + m
+			weights[j+16] = float32(float32(int32(q>>4|high[j]>>1&0x10))*d) + m
 		}
 	}
 }

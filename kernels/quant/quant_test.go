@@ -25,6 +25,31 @@ func halfValue(h uint16) float64 {
 	return v
 }
 
+// TestHalvesConvertFourByFour compares the wide path with the single one, on every number
+// in every place.
+func TestHalvesConvertFourByFour(t *testing.T) {
+	var src []byte
+	for i := range 1 << 16 {
+		for place := range 4 {
+			for lane := range 4 {
+				h := uint16(0x3C00)
+				if lane == place {
+					h = uint16(i)
+				}
+				src = binary.LittleEndian.AppendUint16(src, h)
+			}
+		}
+	}
+	dst := make([]float32, len(src)/2)
+	dequantizeF16(dst, src)
+	for i, got := range dst {
+		h := binary.LittleEndian.Uint16(src[2*i:])
+		if want := HalfToFloat(h); math.Float32bits(got) != math.Float32bits(want) {
+			t.Fatalf("%#04x in lane %d: got %v, want %v", h, i%4, got, want)
+		}
+	}
+}
+
 func TestEveryHalfConvertsExactlyAndBack(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
