@@ -44,6 +44,9 @@ type Options struct {
 	// converter does so where it cannot load the config through transformers,
 	// which gives every field a value.
 	AsStated bool
+	// PreTokenizer is tokenizer.ggml.pre where the converter's table does not know
+	// the vocabulary. The converter has no such choice: it stops.
+	PreTokenizer string
 }
 
 // Tensor is one tensor of the GGUF that a snapshot gives.
@@ -145,7 +148,7 @@ func (m *Model) KVs(opts Options) ([]gguf.KV, error) {
 	kvs = append(kvs, gguf.KV{Key: "general.size_label", Value: gguf.String(sizeLabel(m.Parameters(), m.Config.experts()))})
 	kvs = append(kvs, opts.General...)
 	kvs = append(kvs, m.Config.hyperParameters(opts)...)
-	tokenizer, err := m.Config.tokenizerKVs(m.fsys)
+	tokenizer, err := m.Config.tokenizerKVs(m.fsys, opts.PreTokenizer)
 	return append(kvs, tokenizer...), errors.Join(samplingErr, err)
 }
 

@@ -4,152 +4,133 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sort"
-	"strconv"
-	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
-// Scores that the converter gives to ids without a SentencePiece score.
-const (
-	unusedScore = -10000
-	addedScore  = -1000
-)
+// vocabularyRule makes the keys of a vocabulary. The rules differ between
+// architectures, as they do in the converter. Beside an error stand the keys
+// that could be derived all the same.
+type vocabularyRule func(vocabularySource) ([]gguf.KV, error)
 
-// vocabulary is what GGUF holds of a tokenizer: one entry per id.
-type vocabulary struct {
-	tokens []string
-	scores []float32
-	kinds  []int32
+// vocabularyRules are by the name in config.json.
+var vocabularyRules = map[string]vocabularyRule{
+	"LlamaForCausalLM":    llamaVocabulary,
+	"MistralForCausalLM":  llamaVocabulary,
+	"MixtralForCausalLM":  llamaVocabulary,
+	"Qwen2ForCausalLM":    pieceOrByteLevel,
+	"Qwen3ForCausalLM":    pieceOrByteLevel,
+	"Qwen2MoeForCausalLM": byteLevelVocabulary,
+	"Qwen3MoeForCausalLM": byteLevelVocabulary,
+	"GPT2LMHeadModel":     byteLevelVocabulary,
+	"GemmaForCausalLM":    gemma1Vocabulary,
+	"Gemma2ForCausalLM":   gemmaVocabulary,
+	"Gemma3ForCausalLM":   gemma3Vocabulary,
+	"Phi3ForCausalLM":     phi3Vocabulary,
 }
 
-// addedToken is one entry of added_tokens_decoder or of tokenizer.json's added_tokens.
-type addedToken struct {
-	ID      int64  `json:"id"`
-	Content string `json:"content"`
-	Special bool   `json:"special"`
+// vocabularySource is what a rule works on.
+type vocabularySource struct {
+	tokenizerFiles
+	config *Config
+	size   int64  // config.json's vocab_size
+	pre    string // the pre-tokenizer's name where the table has none
 }
 
-// tokenizerConfig is tokenizer_config.json as far as GGUF depends on it.
-type tokenizerConfig struct {
-	AddPrefixSpace *bool                 `json:"add_prefix_space"`
-	Added          map[string]addedToken `json:"added_tokens_decoder"`
-	all            map[string]any
+// tokenizerKVs lists the tokenizer's keys in the converter's order. pre names
+// the pre-tokenizer of a byte-level vocabulary that the converter's table does not know.
+func (c *Config) tokenizerKVs(fsys fs.FS, pre string) ([]gguf.KV, error) {
+	if len(c.Architectures) != 1 || vocabularyRules[c.Architectures[0]] == nil {
+		return nil, fmt.Errorf("config.json: architectures: got %q, whose vocabulary is not converted here, want one of %q", c.Architectures, sortedKeys(vocabularyRules))
+	}
+	if c.VocabSize > maxPieces {
+		return nil, fmt.Errorf("config.json: vocab_size: got %d, want at most %d", c.VocabSize, maxPieces)
+	}
+	files, err := readTokenizerFiles(fsys)
+	if err != nil {
+		return nil, err
+	}
+	return vocabularyRules[c.Architectures[0]](vocabularySource{files, c, c.VocabSize, pre})
 }
 
-// tokenizerKVs lists the tokenizer's keys in the converter's order.
-func (c *Config) tokenizerKVs(fsys fs.FS) ([]gguf.KV, error) {
-	model, err := readFile(fsys, "tokenizer.model", maxJSON)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w; only SentencePiece vocabularies are converted here, not a tokenizer.json alone", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	pieces, err := parsePieces(model)
-	if err != nil {
-		return nil, err
-	}
-	config, err := readTokenizerConfig(fsys)
-	if err != nil {
-		return nil, err
-	}
-	vocab, err := c.vocabulary(fsys, pieces, config)
-	if err != nil {
-		return nil, err
+// llamaVocabulary prefers SentencePiece, then a tokenizer.json of that kind, then a byte-level one.
+func llamaVocabulary(s vocabularySource) ([]gguf.KV, error) {
+	if s.has("tekken.json") && s.body == nil {
+		return nil, errors.New("tekken.json: got it without a tokenizer.json, want both; a vocabulary in Mistral's own format is not converted here")
 	}
 	var kvs []gguf.KV
-	if config.AddPrefixSpace != nil {
-		kvs = append(kvs, gguf.KV{Key: "tokenizer.ggml.add_space_prefix", Value: gguf.Bool(*config.AddPrefixSpace)})
+	if on, ok := s.settings["add_prefix_space"].(bool); ok {
+		kvs = append(kvs, gguf.KV{Key: keyAddSpace, Value: gguf.Bool(on)})
 	}
-	kvs = append(kvs,
-		gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.String("llama")},
-		gguf.KV{Key: "tokenizer.ggml.pre", Value: gguf.String("default")},
-		gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.Strings(vocab.tokens)},
-		gguf.KV{Key: "tokenizer.ggml.scores", Value: gguf.Float32s(vocab.scores)},
-		gguf.KV{Key: "tokenizer.ggml.token_type", Value: gguf.Int32s(vocab.kinds)},
-	)
-	special, err := c.specialKVs(fsys, config)
-	return append(kvs, special...), err
+	rule := byteLevelVocabulary
+	switch {
+	case s.has(pieceFile):
+		rule = pieceVocabulary
+	case s.tokenizer.isPieceBPE():
+		rule = pieceBPEVocabulary
+	}
+	more, err := rule(s)
+	if err != nil && more == nil {
+		return nil, err
+	}
+	kvs = append(kvs, more...)
+	if s.size == 32016 { // CodeLlama
+		extra, extraErr := s.extraSpecials(map[string]int64{"eot": 32010})
+		kvs, err = merged(kvs, extra), errors.Join(err, extraErr)
+	}
+	if s.size == 49152 { // small Granite models
+		kvs = merged(kvs, []gguf.KV{{Key: keyAdd("bos"), Value: gguf.Bool(false)}})
+	}
+	return kvs, err
 }
 
-func readTokenizerConfig(fsys fs.FS) (tokenizerConfig, error) {
-	var config tokenizerConfig
-	if _, err := readJSON(fsys, "tokenizer_config.json", &config); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return tokenizerConfig{}, err
-	} else if err != nil {
-		return tokenizerConfig{}, nil
+func pieceOrByteLevel(s vocabularySource) ([]gguf.KV, error) {
+	if s.has(pieceFile) {
+		return pieceVocabulary(s)
 	}
-	_, err := readJSON(fsys, "tokenizer_config.json", &config.all)
-	return config, err
+	return byteLevelVocabulary(s)
 }
 
-// vocabulary fills every id below config's vocab_size: the SentencePiece
-// pieces, over them the added tokens, and [PADi] where there is neither. Ids
-// beyond vocab_size are left out, as the converter does.
-func (c *Config) vocabulary(fsys fs.FS, pieces []piece, config tokenizerConfig) (vocabulary, error) {
-	if c.VocabSize > maxPieces {
-		return vocabulary{}, fmt.Errorf("config.json: vocab_size: got %d, want at most %d", c.VocabSize, maxPieces)
+func gemmaVocabulary(s vocabularySource) ([]gguf.KV, error) {
+	kvs, err := pieceVocabulary(s)
+	return append(kvs, gguf.KV{Key: keyAddSpace, Value: gguf.Bool(false)}), err
+}
+
+func gemma1Vocabulary(s vocabularySource) ([]gguf.KV, error) {
+	kvs, err := pieceVocabulary(s)
+	if err != nil {
+		return nil, err
 	}
-	var v vocabulary
-	for i := int64(0); i < c.VocabSize; i++ {
-		if i >= int64(len(pieces)) {
-			v.add("[PAD"+strconv.FormatInt(i, 10)+"]", unusedScore, TokenUnused)
-			continue
-		}
-		kind := pieces[i].kind
-		if kind == TokenUserDefined { // the converter does not ask for this type
-			kind = TokenNormal
-		}
-		v.add(pieces[i].text, pieces[i].score, kind)
+	extra, err := s.extraSpecials(map[string]int64{"eot": 107})
+	return append(merged(kvs, extra), gguf.KV{Key: keyAddSpace, Value: gguf.Bool(false)}), err
+}
+
+func gemma3Vocabulary(s vocabularySource) ([]gguf.KV, error) {
+	if s.has(pieceFile) {
+		return gemmaVocabulary(s)
 	}
-	plain := map[string]int64{}
-	if _, err := readJSON(fsys, "added_tokens.json", &plain); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return vocabulary{}, err
+	return byteLevelVocabulary(s)
+}
+
+func phi3Vocabulary(s vocabularySource) ([]gguf.KV, error) {
+	if s.settings["tokenizer_class"] == "GPT2Tokenizer" { // Phi-4
+		return byteLevelVocabulary(s)
 	}
-	for _, text := range sortedKeys(plain) {
-		v.set(plain[text], text, TokenUserDefined)
-	}
-	for _, key := range sortedKeys(config.Added) {
-		added := config.Added[key]
-		id, err := strconv.ParseInt(key, 10, 64)
-		if err != nil {
-			return vocabulary{}, fmt.Errorf("tokenizer_config.json: added_tokens_decoder: key: got %q, want a token id", key)
-		}
-		if added.Special || looksSpecial(added.Content) {
-			v.set(id, added.Content, TokenControl)
+	return phi3PieceVocabulary(s)
+}
+
+// merged writes keys over those that are there already, in their place.
+func merged(kvs, over []gguf.KV) []gguf.KV {
+	for _, kv := range over {
+		if i := slices.IndexFunc(kvs, func(have gguf.KV) bool { return have.Key == kv.Key }); i >= 0 {
+			kvs[i] = kv
 		} else {
-			v.set(id, strings.ReplaceAll(added.Content, "▁", " "), TokenUserDefined)
+			kvs = append(kvs, kv)
 		}
 	}
-	return v, nil
-}
-
-func (v *vocabulary) add(text string, score float32, kind int32) {
-	v.tokens, v.scores, v.kinds = append(v.tokens, text), append(v.scores, score), append(v.kinds, kind)
-}
-
-// set replaces one id; an id beyond the vocabulary is left out.
-func (v *vocabulary) set(id int64, text string, kind int32) {
-	if id >= 0 && id < int64(len(v.tokens)) {
-		v.tokens[id], v.scores[id], v.kinds[id] = text, addedScore, kind
-	}
-}
-
-// looksSpecial tells the added tokens that the converter takes for control
-// tokens although they are not marked so.
-func looksSpecial(text string) bool {
-	switch text {
-	case "<pad>", "<mask>", "<2mass>", "[@BOS@]":
-		return true
-	}
-	for _, form := range [][2]string{{"<|", "|>"}, {"<｜", "｜>"}, {"<unused", ">"}} {
-		if strings.HasPrefix(text, form[0]) && strings.HasSuffix(text, form[1]) {
-			return true
-		}
-	}
-	return false
+	return kvs
 }
 
 // sortedKeys keeps errors and results independent of map order.

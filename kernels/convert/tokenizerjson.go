@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 )
 
 // TokenizerJSON gives the text of every id of tokenizer.json as GGUF has it:
@@ -24,14 +23,9 @@ func (m *Model) TokenizerJSON() (map[int64]string, error) {
 }
 
 func parseTokenizerJSON(body []byte) (map[int64]string, error) {
-	var file struct {
-		Model struct {
-			Vocab json.RawMessage `json:"vocab"`
-		} `json:"model"`
-		Added []addedToken `json:"added_tokens"`
-	}
-	if err := json.Unmarshal(body, &file); err != nil {
-		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	file, err := parseTokenizer(body)
+	if err != nil {
+		return nil, err
 	}
 	texts := map[int64]string{}
 	var ids map[string]int64     // BPE and WordPiece
@@ -57,11 +51,7 @@ func parseTokenizerJSON(body []byte) (map[int64]string, error) {
 		return nil, errors.New("tokenizer.json: vocab: got neither an object of ids nor a list of texts and scores")
 	}
 	for _, t := range file.Added {
-		text := t.Content
-		if !t.Special && !looksSpecial(text) {
-			text = strings.ReplaceAll(text, "▁", " ")
-		}
-		texts[t.ID] = text
+		texts[t.ID] = t.text()
 	}
 	return texts, nil
 }

@@ -13,7 +13,7 @@ func TestTokenizerJSON(t *testing.T) {
 		{"one id twice", `{"model":{"vocab":{"a":0,"b":0}}}`, `got "a" and "b" for id 0`},
 		{"a list without text", `{"model":{"vocab":[[1]]}}`, "entry 0: got no text"},
 		{"another form", `{"model":{"vocab":7}}`, "neither an object of ids nor a list"},
-		{"no JSON", `{`, "unexpected end"},
+		{"no JSON", `{`, "EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			texts, err := parseTokenizerJSON([]byte(c.body))
