@@ -25,24 +25,21 @@ func ReadIndex(r io.Reader) (*Index, error) {
 	if start, _ := buffered.Peek(len(lfsPrefix)); string(start) == lfsPrefix { // a short file is no pointer
 		return nil, pointerError("an index")
 	}
-	t := newTokens(buffered, 0)
+	t := newScanner(buffered, 0)
 	index := &Index{}
 	err := t.object("index", func(key string) error {
 		switch key {
 		case "metadata":
 			index.Metadata = map[string]json.RawMessage{}
 			return t.object("index: metadata", func(key string) error {
-				var raw json.RawMessage
-				if err := t.d.Decode(&raw); err != nil {
-					return t.fail("index: metadata", err.Error(), "JSON")
-				}
+				raw, err := t.raw("index: metadata")
 				index.Metadata[key] = raw
-				return nil
+				return err
 			})
 		case "weight_map":
 			index.WeightMap = map[string]string{}
 			return t.object("index: weight_map", func(key string) error {
-				shard, err := t.string(fmt.Sprintf("index: weight_map: %.200q", key))
+				shard, err := t.string("index: weight_map")
 				if err != nil {
 					return err
 				}

@@ -18,13 +18,13 @@ const lfsPrefix = "version https://git-lfs.github.com/spec/"
 // fill the rest of it. Errors are [*FormatError] or those of r. Memory stays
 // within a small multiple of the header's own bytes.
 func Open(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{Size: size, r: r, byName: map[string]int{}}
+	f := &File{Size: size, r: r}
 	n, err := headerLength(r, size)
 	if err != nil {
 		return nil, err
 	}
 	f.HeaderSize = lengthSize + n
-	t := newTokens(io.NewSectionReader(r, lengthSize, n), lengthSize)
+	t := newScanner(io.NewSectionReader(r, lengthSize, n), lengthSize)
 	err = t.object("header", func(key string) (err error) {
 		if key == metadataKey {
 			f.Metadata, err = readMetadata(t)
@@ -74,74 +74,87 @@ func pointerError(want string) error {
 
 // readMetadata reads strings by string. A tensor cannot have this name: a
 // reader that takes tensors by name would find one where others find text.
-func readMetadata(t *tokens) (map[string]string, error) {
+func readMetadata(t *scanner) (map[string]string, error) {
 	metadata := map[string]string{}
 	err := t.object(metadataKey, func(key string) error {
-		tok, err := t.next(metadataKey)
+		b, err := t.next(metadataKey)
 		if err != nil {
 			return err
 		}
-		s, ok := tok.(string)
 		switch {
-		case !ok && (key == "shape" || key == "data_offsets" || key == "dtype"):
+		case b != '"' && (key == "shape" || key == "data_offsets" || key == "dtype"):
 			return t.fail(metadataKey, "a tensor called "+metadataKey, "an object of strings")
-		case !ok:
-			return t.fail(fmt.Sprintf("%s: %.200q", metadataKey, key), show(tok), "a string")
+		case b != '"':
+			return t.unexpected(fmt.Sprintf("%s: %.200q", metadataKey, key), "a string")
 		}
-		metadata[key] = s
-		return nil
+		metadata[key], err = t.string(metadataKey)
+		return err
 	})
 	return metadata, err
 }
 
 // readTensor reads one tensor's object. Begin and End are relative until layOut.
-func (f *File) readTensor(t *tokens, name string) (TensorInfo, error) {
+func (f *File) readTensor(t *scanner, name string) (TensorInfo, error) {
+	info, err := f.readFields(t, name)
+	if bad, ok := err.(*FormatError); ok && (bad.What == "" || bad.What[0] == ':') {
+		bad.What = fmt.Sprintf("tensor %.200q", name) + bad.What // here, not for each of 10,000 tensors
+	}
+	return info, err
+}
+
+func (f *File) readFields(t *scanner, name string) (TensorInfo, error) {
 	info := TensorInfo{Name: name}
-	what := fmt.Sprintf("tensor %.200q", name)
-	var offsets []uint64
-	err := t.object(what, func(key string) error {
+	var begin, end uint64
+	offsets := -1 // how many there are
+	err := t.object("", func(key string) error {
 		var err error
 		switch key {
 		case "dtype":
 			var s string
-			s, err = t.string(what + ": dtype")
+			s, err = t.string(": dtype")
 			info.DType = DType(s)
 			if err == nil && info.DType.Bits() == 0 {
-				return t.fail(what, fmt.Sprintf("unknown dtype %.40q", s), "a dtype of the format")
+				return t.fail("", fmt.Sprintf("unknown dtype %.40q", s), "a dtype of the format")
 			}
 		case "shape":
-			info.Shape, err = t.numbers(what + ": shape")
+			var shape []uint64
+			shape, err = t.numbers(": shape")
+			info.Shape = append(make([]uint64, 0, len(shape)), shape...)
 		case "data_offsets":
-			offsets, err = t.numbers(what + ": data_offsets")
+			var list []uint64
+			list, err = t.numbers(": data_offsets")
+			if offsets = len(list); offsets == 2 {
+				begin, end = list[0], list[1]
+			}
 		default:
-			err = t.fail(what, fmt.Sprintf("unknown field %.80q", key), "dtype, shape and data_offsets")
+			err = t.fail("", fmt.Sprintf("unknown field %.80q", key), "dtype, shape and data_offsets")
 		}
 		return err
 	})
 	if err != nil {
 		return info, err
 	}
-	if info.DType == "" || info.Shape == nil || len(offsets) != 2 {
-		return info, t.fail(what, fmt.Sprintf("dtype %q, shape %v, data_offsets %v", info.DType, info.Shape, offsets), "all three fields, and two offsets")
+	if info.DType == "" || info.Shape == nil || offsets != 2 {
+		return info, t.fail("", fmt.Sprintf("dtype %q, shape %v and %d offsets", info.DType, info.Shape, max(offsets, 0)), "all three fields, and two offsets")
 	}
 	room := uint64(f.Size - f.HeaderSize)
-	if offsets[0] > offsets[1] || offsets[1] > room {
+	if begin > end || end > room {
 		next := ""
-		if offsets[1] > room {
+		if end > room {
 			next = "the file is truncated"
 		}
-		return info, &FormatError{Offset: t.offset(), What: what + ": data_offsets", Got: fmt.Sprintf("[%d, %d)", offsets[0], offsets[1]),
+		return info, &FormatError{Offset: t.offset(), What: ": data_offsets", Got: fmt.Sprintf("[%d, %d)", begin, end),
 			Want: fmt.Sprintf("an ordered range within the %d bytes after the header", room), Next: next}
 	}
 	want, err := info.bytes()
 	if err != nil {
-		return info, t.fail(what, err.Error(), "a size in bytes that fits the file")
+		return info, t.fail("", err.Error(), "a size in bytes that fits the file")
 	}
-	if got := offsets[1] - offsets[0]; got != want {
-		return info, t.fail(what+": data_offsets", fmt.Sprintf("[%d, %d), which is %d bytes", offsets[0], offsets[1], got),
+	if got := end - begin; got != want {
+		return info, t.fail(": data_offsets", fmt.Sprintf("[%d, %d), which is %d bytes", begin, end, got),
 			fmt.Sprintf("%d bytes for %s %v", want, info.DType, info.Shape))
 	}
-	info.Begin, info.End = int64(offsets[0]), int64(offsets[1])
+	info.Begin, info.End = int64(begin), int64(end)
 	return info, nil
 }
 
@@ -170,7 +183,14 @@ func (f *File) layOut() error {
 	slices.SortFunc(f.Tensors, func(a, b TensorInfo) int {
 		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End), strings.Compare(a.Name, b.Name))
 	})
-	next, owner := int64(0), "the header"
+	f.byName = make(map[string]int, len(f.Tensors))
+	next := int64(0)
+	owner := func(i int) string { // what ends where tensor i begins
+		if i == 0 {
+			return "the header"
+		}
+		return fmt.Sprintf("tensor %.200q", f.Tensors[i-1].Name)
+	}
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
 		if t.Begin != next {
@@ -179,15 +199,15 @@ func (f *File) layOut() error {
 				fault = "an overlap"
 			}
 			return &FormatError{Offset: f.HeaderSize + min(t.Begin, next), What: fmt.Sprintf("tensor %.200q: data_offsets", t.Name),
-				Got: fmt.Sprintf("[%d, %d), %s of %d bytes after %s", t.Begin, t.End, fault, max(t.Begin-next, next-t.Begin), owner), Want: fmt.Sprintf("a start at %d", next)}
+				Got: fmt.Sprintf("[%d, %d), %s of %d bytes after %s", t.Begin, t.End, fault, max(t.Begin-next, next-t.Begin), owner(i)), Want: fmt.Sprintf("a start at %d", next)}
 		}
-		next, owner = t.End, fmt.Sprintf("tensor %.200q", t.Name)
+		next = t.End
 		f.byName[t.Name] = i
 		t.Begin += f.HeaderSize
 		t.End += f.HeaderSize
 	}
 	if rest := f.Size - f.HeaderSize - next; rest != 0 {
-		return &FormatError{Offset: f.HeaderSize + next, What: "end of the file", Got: fmt.Sprintf("%d trailing bytes after %s", rest, owner), Want: "none",
+		return &FormatError{Offset: f.HeaderSize + next, What: "end of the file", Got: fmt.Sprintf("%d trailing bytes after %s", rest, owner(len(f.Tensors))), Want: "none",
 			Next: "bytes that no tensor owns are not read by anybody and may hide anything"}
 	}
 	return nil

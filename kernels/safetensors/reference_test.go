@@ -1,17 +1,22 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"strconv"
 	"strings"
+	"testing"
 	"unicode/utf8"
+
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
 )
 
-// tokens reads JSON token by token: decoding into a map would keep the last of
-// two equal keys and say nothing.
+// tokens is the slow reader that scanner has to agree with: encoding/json token by token.
 type tokens struct {
 	d    *json.Decoder
 	base int64 // where the JSON starts in the file, bytes
@@ -173,4 +178,138 @@ func (u *utf8Reader) Read(p []byte) (int, error) {
 	}
 	u.n = copy(u.tail[:], b)
 	return n, err
+}
+
+// referenceOpen is Open over encoding/json.
+func referenceOpen(r io.ReaderAt, size int64) (*File, error) {
+	f := &File{Size: size, r: r}
+	n, err := headerLength(r, size)
+	if err != nil {
+		return nil, err
+	}
+	f.HeaderSize = lengthSize + n
+	t := newTokens(io.NewSectionReader(r, lengthSize, n), lengthSize)
+	err = t.object("header", func(key string) error {
+		if key == metadataKey {
+			f.Metadata = map[string]string{}
+			return t.object(metadataKey, func(key string) (err error) {
+				f.Metadata[key], err = t.string(metadataKey)
+				return err
+			})
+		}
+		info, err := f.referenceTensor(t, key)
+		f.Tensors = append(f.Tensors, info)
+		return err
+	})
+	if err == nil {
+		err = t.end("header")
+	}
+	if err == nil {
+		err = f.layOut()
+	}
+	return f, err
+}
+
+func (f *File) referenceTensor(t *tokens, name string) (TensorInfo, error) {
+	info := TensorInfo{Name: name}
+	var offsets []uint64
+	err := t.object(name, func(key string) (err error) {
+		switch key {
+		case "dtype":
+			var s string
+			s, err = t.string(key)
+			info.DType = DType(s)
+		case "shape":
+			info.Shape, err = t.numbers(key)
+		case "data_offsets":
+			offsets, err = t.numbers(key)
+		default:
+			err = errors.New("unknown field")
+		}
+		return err
+	})
+	if err != nil {
+		return info, err
+	}
+	if info.DType.Bits() == 0 || info.Shape == nil || len(offsets) != 2 || offsets[0] > offsets[1] || offsets[1] > uint64(f.Size-f.HeaderSize) {
+		return info, errors.New("fields")
+	}
+	if want, err := info.bytes(); err != nil || offsets[1]-offsets[0] != want {
+		return info, errors.New("size")
+	}
+	info.Begin, info.End = int64(offsets[0]), int64(offsets[1])
+	return info, nil
+}
+
+// agree compares both readers on one file.
+func agree(t *testing.T, b []byte) {
+	t.Helper()
+	got, err := Open(bytes.NewReader(b), int64(len(b)))
+	want, refused := referenceOpen(bytes.NewReader(b), int64(len(b)))
+	if (err == nil) != (refused == nil) {
+		t.Fatalf("got %v, encoding/json says %v", err, refused)
+	}
+	if err == nil && (!maps.Equal(got.Metadata, want.Metadata) || !reflect.DeepEqual(got.Tensors, want.Tensors)) {
+		t.Fatalf("got %v and %v, encoding/json says %v and %v", got.Metadata, got.Tensors, want.Metadata, want.Tensors)
+	}
+}
+
+// TestScannerAgreesWithEncodingJSON over sound and hostile files, each cut and with each byte changed.
+func TestScannerAgreesWithEncodingJSON(t *testing.T) {
+	var files [][]byte
+	for _, b := range legal {
+		files = append(files, b)
+	}
+	for _, c := range hostile.Safetensors() {
+		files = append(files, c.Data)
+	}
+	for _, text := range []string{
+		`{"__metadata__":{"a":"\ud834\udd1e","b":"\ud834","c":"\udd1e\ud834","d":"\ud834\ud834\udd1e","e":"\ud834\n","f":"\ud834\\","g":"\"\\\/\b\f\n\r\t\u00e4ä"}}`,
+		`{"__metadata__":{"a":"\ud834x","b":"\u12","c":""}}`, `{"__metadata__":{"a":"\uD834\uDd1E\u0000"}}`, " {\t} \r\n", `{"a":{"shape":[ 1 , 2 ],"dtype":"U8","data_offsets":[ 0,2]}}`,
+		`{"__metadata__":{"a":"` + strings.Repeat("ä", 20_000) + `"}}`, `{"__metadata__":{"a":"` + strings.Repeat(`\u00e4`, 20_000) + `"}}`,
+	} {
+		files = append(files, raw(text, 2), raw(text, 0))
+	}
+	for _, b := range files {
+		agree(t, b)
+		if len(b) > 400 {
+			continue
+		}
+		for i := lengthSize; i < len(b); i++ {
+			cut := bytes.Clone(b[:i])
+			cut[0], cut[1] = byte(i-lengthSize), byte((i-lengthSize)>>8)
+			agree(t, cut)
+			for _, x := range []byte{0, ' ', '"', '\\', ',', ':', '{', '}', '[', ']', '0', '-', 'u', 0xff, 0xc3} {
+				changed := bytes.Clone(b)
+				changed[i] = x
+				agree(t, changed)
+			}
+		}
+	}
+}
+
+func FuzzScanner(f *testing.F) {
+	for _, b := range legal {
+		f.Add(b[lengthSize:])
+	}
+	for _, c := range hostile.Safetensors() {
+		if len(c.Data) > lengthSize {
+			f.Add(c.Data[lengthSize:])
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		agree(t, raw(string(text), 0))
+		agree(t, raw(string(text), 2))
+	})
+}
+
+// BenchmarkReference measures encoding/json beside BenchmarkOpen.
+func BenchmarkReference(b *testing.B) {
+	text := manyTensors()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := referenceOpen(bytes.NewReader(text), int64(len(text))); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
