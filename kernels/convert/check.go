@@ -30,7 +30,7 @@ func (c *Config) check() error {
 	if c.Heads%c.kvHeads() != 0 || c.headDim()%2 != 0 {
 		return fmt.Errorf("config.json: got %d query heads, %d key-value heads, head dimension %d; want key-value heads that divide the query heads, and an even head dimension", c.Heads, c.kvHeads(), c.headDim())
 	}
-	if !(c.RMSNormEpsilon > 0) || math.IsInf(c.RMSNormEpsilon, 0) {
+	if !positive(c.RMSNormEpsilon) {
 		return fmt.Errorf("config.json: rms_norm_eps: got %v, want above 0", c.RMSNormEpsilon)
 	}
 	if err := c.checkWindow(); err != nil {
@@ -97,7 +97,7 @@ func (c *Config) checkWindow() error {
 	}{{"attn_logit_softcapping", "attn_logit_softcapping", c.AttentionCap}, {"final_logit_softcapping", "final_logit_softcapping", c.FinalCap}} {
 		has := slices.Contains(keys, f.key)
 		switch {
-		case has && f.cap != nil && !(*f.cap >= 0 && *f.cap <= math.MaxFloat32):
+		case has && f.cap != nil && *f.cap != 0 && !positive(*f.cap):
 			return fmt.Errorf("config.json: %s: got %v, want a number above 0", f.name, *f.cap)
 		case has && f.cap == nil && c.architecture.Unstated[f.name] != nil:
 			return fmt.Errorf("config.json: %s: got null, want a number: %s cannot be converted without", f.name, c.architecture.HF)
@@ -115,6 +115,9 @@ func (c *Config) window() int64 {
 	}
 	return *c.SlidingWindow
 }
+
+// positive tells numbers that stay positive and finite as F32.
+func positive(x float64) bool { return float32(x) > 0 && x <= math.MaxFloat32 }
 
 func shown[T any](p *T) string {
 	if p == nil {

@@ -6,11 +6,14 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
+	"github.com/weighmaster/weighmaster/kernels/strictjson"
 )
 
 // maxJSON bounds each JSON file of a snapshot, in bytes. Large vocabularies reach 20 MB.
 const maxJSON = 64 << 20
+
+// jsonLimits are far above what the files of known models have.
+var jsonLimits = strictjson.Limits{Depth: 64, Members: 1 << 22, Elements: 1 << 22}
 
 // maxHeadDim bounds the head dimension; known models have up to 512.
 const maxHeadDim = 1 << 16
@@ -178,7 +181,7 @@ func readJSON(fsys fs.FS, name string, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := jsoncanonicalizer.Transform(body); err != nil {
+	if err := strictjson.Check(body, jsonLimits); err != nil {
 		return nil, fmt.Errorf("%s: not usable JSON: %w", name, err)
 	}
 	if err := json.Unmarshal(body, v); err != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 )
@@ -36,28 +35,6 @@ func FuzzSentencePiece(f *testing.F) {
 			if p.kind < TokenNormal || p.kind > TokenByte {
 				t.Fatalf("piece %d: got type %d", i, p.kind)
 			}
-		}
-	})
-}
-
-func FuzzConfig(f *testing.F) {
-	if real, err := os.ReadFile(shared.Path(f, "data", "llama-grouped", "hf", "config.json")); err == nil {
-		f.Add(real)
-	}
-	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"num_attention_heads":0,"hidden_size":1}`))
-	f.Add([]byte(`{"architectures":["LlamaForCausalLM"],"num_attention_heads":-1,"num_key_value_heads":0}`))
-	f.Add([]byte(`{"hidden_size":9223372036854775807,"hidden_size":1}`))
-	f.Add([]byte(`null`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		c, err := ReadConfig(fstest.MapFS{"config.json": {Data: body}})
-		if err != nil {
-			return
-		}
-		if c.headDim() < 2 || c.Heads < 1 || c.kvHeads() < 1 || c.Heads%c.kvHeads() != 0 {
-			t.Fatalf("accepted %d heads, %d key-value heads, dimension %d", c.Heads, c.kvHeads(), c.headDim())
-		}
-		if n := len(c.ropeFactors()); n != 0 && int64(n) != c.headDim()/2 {
-			t.Fatalf("got %d RoPE factors for a head dimension of %d", n, c.headDim())
 		}
 	})
 }

@@ -94,7 +94,7 @@ func (c *Config) checkRope() error {
 		{"original_max_position_embeddings", r.OldPositions}, {"attention_factor", r.Attention}, {"attn_factor", r.LegacyAttn},
 		{"beta_fast", r.BetaFast}, {"beta_slow", r.BetaSlow},
 	} {
-		if f.v != nil && !(*f.v > 0 && *f.v <= math.MaxFloat32) {
+		if f.v != nil && !positive(*f.v) {
 			return fmt.Errorf("config.json: %s: got %v, want a number above 0", f.name, *f.v)
 		}
 	}
@@ -113,8 +113,8 @@ func (c *Config) checkRope() error {
 			return fmt.Errorf("config.json: factor: got none, want the factor of %s RoPE scaling", c.ropeType())
 		}
 	}
-	if (c.ropeType() == "yarn" || a.GGUF == "phi3") && (r.OldPositions == nil || *r.OldPositions < 1 || *r.OldPositions > math.MaxInt32 || *r.OldPositions != math.Trunc(*r.OldPositions)) {
-		return fmt.Errorf("config.json: original_max_position_embeddings: got %s, want a whole number from 1 to %d", shown(r.OldPositions), math.MaxInt32)
+	if (c.ropeType() == "yarn" || a.GGUF == "phi3") && (r.OldPositions == nil || *r.OldPositions < 2 || *r.OldPositions > math.MaxInt32 || *r.OldPositions != math.Trunc(*r.OldPositions)) {
+		return fmt.Errorf("config.json: original_max_position_embeddings: got %s, want a whole number from 2 to %d", shown(r.OldPositions), math.MaxInt32)
 	}
 	return c.checkLongRope()
 }
@@ -132,7 +132,7 @@ func (c *Config) checkLongRope() error {
 			return fmt.Errorf("config.json: %s: got %d numbers, want %d: one for each rotation of a head", name, len(list), want)
 		}
 		for _, f := range list {
-			if !(f > 0 && f <= math.MaxFloat32) {
+			if !positive(f) {
 				return fmt.Errorf("config.json: %s: got %v, want numbers above 0", name, f)
 			}
 		}
