@@ -2,6 +2,8 @@ package mlx
 
 import (
 	"math"
+
+	"github.com/weighmaster/weighmaster/kernels/number"
 )
 
 // group is one quantized group: codes, and scale and bias as their stored
@@ -80,7 +82,7 @@ func (b backend) edge(w []float32, bits int) (edge, scale, q0 float32) {
 }
 
 // affine recomputes a group of weights that already have the type t.
-func (b backend) affine(g *group, w []float32, bits int, t number) {
+func (b backend) affine(g *group, w []float32, bits int, t number.Type) {
 	edge, scale, q0 := b.edge(w, bits)
 	bias := float32(0)
 	if q0 != 0 {
@@ -91,7 +93,7 @@ func (b backend) affine(g *group, w []float32, bits int, t number) {
 		q := b.rint(float32(x-bias) / scale)
 		g.codes[i] = byte(min(max(q, 0), n))
 	}
-	g.scale, g.bias = t.round(scale), t.round(bias)
+	g.scale, g.bias = t.Round(scale), t.Round(bias)
 }
 
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
@@ -105,7 +107,7 @@ const tieSlack = 1.0 / 4096
 // rounding of ties: the bias is the edge, the scale is the edge over a whole
 // number of steps within one unit of its last place, each code is within half
 // a step of its weight, counted in the unrounded scale.
-func (b backend) closeAffine(g *group, w []float32, bits int, t number) bool {
+func (b backend) closeAffine(g *group, w []float32, bits int, t number.Type) bool {
 	edge, first, q0 := b.edge(w, bits)
 	ratio := float64(edge) / float64(first)
 	for _, steps := range []float64{float64(q0), math.Floor(ratio), math.Ceil(ratio)} {
@@ -116,7 +118,7 @@ func (b backend) closeAffine(g *group, w []float32, bits int, t number) bool {
 		if steps != 0 {
 			scale, bias = float64(edge)/steps, float64(edge)
 		}
-		if float64(g.bias) != bias || math.Abs(float64(g.scale)-scale) > 3*t.halfSpacing(scale) {
+		if float64(g.bias) != bias || math.Abs(float64(g.scale)-scale) > 3*t.HalfSpacing(scale) {
 			continue
 		}
 		if codesFollow(g, w, bits, scale, bias) {
@@ -151,9 +153,9 @@ func codesFollow(g *group, w []float32, bits int, scale, bias float64) bool {
 // One step more is enough: the edge is the end of larger magnitude, thus at
 // least n/2 steps of (max-min)/n from zero, and rounding that number to a whole
 // one shrinks the step by a factor of at least 1 - 1/(n+1).
-func boundAffine(g *group, w []float32, bits int, t number) (ofBound, steps float64) {
+func boundAffine(g *group, w []float32, bits int, t number.Type) (ofBound, steps float64) {
 	s := math.Abs(float64(g.scale))
-	h := t.halfSpacing(s)
+	h := t.HalfSpacing(s)
 	n := byte(int(1)<<bits - 1)
 	for i, x := range w {
 		q := g.codes[i]

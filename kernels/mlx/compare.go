@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -234,4 +235,10 @@ func (c *comparison) judge() {
 	if len(r.Weights)+len(r.Files) > 0 {
 		r.Verdict = kernels.Failed
 	}
+}
+
+// typeOf is the type of a tensor that is known to hold floats.
+func typeOf(d safetensors.DType) number.Type {
+	t, _ := number.Of(d)
+	return t
 }

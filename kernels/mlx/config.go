@@ -1,11 +1,9 @@
 package mlx
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -13,10 +11,8 @@ import (
 	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 )
-
-// maxJSON is the largest configuration or tokenizer file in bytes that is read.
-const maxJSON = 64 << 20
 
 // ConfigName is the file that tells what the model is.
 const ConfigName = "config.json"
@@ -35,49 +31,14 @@ func (q quantization) scheme(path string) *Scheme {
 	return q.fallback
 }
 
-// readFile reads one bounded file of a folder.
-func readFile(fsys fs.FS, name string) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("mlx: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
-	if err != nil {
-		return nil, fmt.Errorf("mlx: read %s: %w", name, err)
-	}
-	if len(data) > maxJSON {
-		return nil, fmt.Errorf("mlx: %s: got more than %d bytes, want at most that", name, maxJSON)
-	}
-	return data, nil
-}
-
-// readObject reads one JSON object whose numbers keep their text.
-func readObject(fsys fs.FS, name string) (map[string]any, error) {
-	data, err := readFile(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	var object map[string]any
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(&object); err != nil {
-		return nil, fmt.Errorf("mlx: %s: %w", name, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) || object == nil {
-		return nil, fmt.Errorf("mlx: %s: got other JSON than one object, want one", name)
-	}
-	return object, nil
-}
-
 func (m *Model) readConfig() (quantization, []kernels.Finding, error) {
 	q := quantization{layers: map[string]*Scheme{}}
-	config, err := readObject(m.FS, ConfigName)
+	config, err := folder.ReadObject(m.FS, ConfigName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return q, []kernels.Finding{{Check: CheckConfig, Where: ConfigName, Got: "no such file", Want: "the model's configuration", Hint: "fetch it: without it nothing says how the matrices are packed"}}, nil
 	}
 	if err != nil {
-		return q, []kernels.Finding{{Check: CheckConfig, Where: ConfigName, Got: err.Error(), Want: "a JSON object"}}, nil
+		return q, []kernels.Finding{{Check: CheckConfig, Where: ConfigName, Got: err.Error(), Want: "one JSON object"}}, nil
 	}
 	m.config = config
 	raw, present := config["quantization"]
@@ -148,8 +109,8 @@ func readScheme(object map[string]any) (Scheme, error) {
 		if !ok || raw == nil {
 			continue
 		}
-		number, _ := raw.(json.Number)
-		n, err := number.Int64()
+		text, _ := raw.(json.Number)
+		n, err := text.Int64()
 		if err != nil || n < 0 || n > math.MaxInt32 {
 			return s, fmt.Errorf("%s %.80v", key, raw)
 		}

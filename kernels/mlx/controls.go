@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -20,7 +21,7 @@ const templateName = "chat_template.jinja"
 
 // planter lays faults over a folder that was accepted.
 type planter struct {
-	source, folder fs.FS
+	source, target fs.FS
 	matrix         Tensor // of mode affine
 	at, other      int64  // groups with different scales, both with some spread
 	plain          Tensor // stored as it is
@@ -29,9 +30,9 @@ type planter struct {
 var errNothingToPlant = errors.New("mlx: the folder has no matrix of mode affine with two different groups, or no tensor beside")
 
 // newPlanter looks for a place for the faults in the first chunk of a matrix.
-func newPlanter(source, folder fs.FS) (planter, error) {
-	p := planter{source: source, folder: folder, at: -1, other: -1}
-	m, err := Open(folder)
+func newPlanter(source, target fs.FS) (planter, error) {
+	p := planter{source: source, target: target, at: -1, other: -1}
+	m, err := Open(target)
 	if err != nil {
 		return p, err
 	}
@@ -54,7 +55,7 @@ func newPlanter(source, folder fs.FS) (planter, error) {
 
 func (p *planter) choose(m *Model, t Tensor) error {
 	p.matrix, p.at, p.other = t, -1, -1
-	r := newMatrixReader(m, t, numbers[t.Type])
+	r := newMatrixReader(m, t, typeOf(t.Type))
 	n := int(min(r.groups, chunk/uint64(t.Scheme.Group)))
 	if err := r.read(n); err != nil {
 		return err
@@ -77,95 +78,95 @@ func (p *planter) choose(m *Model, t Tensor) error {
 // control plants one fault and is red where a finding names what it should.
 type control struct {
 	name, fault, want string
-	plant             func(p planter) (view, error)
+	plant             func(p planter) (folder.View, error)
 }
 
 // flip gives a view with one bit of a tensor's bytes changed.
-func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (view, error) {
+func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (folder.View, error) {
 	return p.rewrite(t, offset, 1, func(b []byte) { b[0] ^= 1 << bit })
 }
 
 // rewrite gives a view with n bytes of a tensor changed.
-func (p planter) rewrite(t safetensors.SnapshotTensor, offset, n int64, change func([]byte)) (view, error) {
-	m, err := Open(p.folder)
+func (p planter) rewrite(t safetensors.SnapshotTensor, offset, n int64, change func([]byte)) (folder.View, error) {
+	m, err := Open(p.target)
 	if err != nil {
-		return view{}, err
+		return folder.View{}, err
 	}
 	defer m.Close()
 	b := make([]byte, n)
 	if _, err := m.Snapshot.Section(t).ReadAt(b, offset); err != nil && err != io.EOF {
-		return view{}, err
+		return folder.View{}, err
 	}
 	change(b)
 	name := m.Snapshot.Shards[t.Shard].Name
-	return view{FS: p.folder, patches: map[string][]kernels.Patch{name: {{Offset: t.Begin + offset, Bytes: b}}}}, nil
+	return folder.View{FS: p.target, Patches: map[string][]kernels.Patch{name: {{Offset: t.Begin + offset, Bytes: b}}}}, nil
 }
 
 // double flips the last bit of a number's exponent.
-func (p planter) double(t safetensors.SnapshotTensor, index int64) (view, error) {
-	n := numbers[t.DType]
-	bit := n.precision - 1
-	return p.flip(t, index*int64(n.bytes)+int64(bit/8), uint(bit%8))
+func (p planter) double(t safetensors.SnapshotTensor, index int64) (folder.View, error) {
+	n := typeOf(t.DType)
+	bit := n.Precision - 1
+	return p.flip(t, index*int64(n.Bytes)+int64(bit/8), uint(bit%8))
 }
 
 // rename gives a tensor another name of the same length, in its shard and in the index.
-func (p planter) rename(t safetensors.SnapshotTensor) (view, error) {
-	m, err := Open(p.folder)
+func (p planter) rename(t safetensors.SnapshotTensor) (folder.View, error) {
+	m, err := Open(p.target)
 	if err != nil {
-		return view{}, err
+		return folder.View{}, err
 	}
 	defer m.Close()
 	shard := m.Snapshot.Shards[t.Shard]
 	header := make([]byte, shard.File.HeaderSize)
 	if _, err := shard.R.ReadAt(header, 0); err != nil && err != io.EOF {
-		return view{}, err
+		return folder.View{}, err
 	}
 	old := []byte(`"` + t.Name + `"`)
 	at := bytes.Index(header, old)
 	if at < 0 {
-		return view{}, fmt.Errorf("mlx: %s is not in the header as it is written", t.Name)
+		return folder.View{}, fmt.Errorf("mlx: %s is not in the header as it is written", t.Name)
 	}
 	now := bytes.Clone(old)
 	now[len(now)-2] = '_'
-	v := view{FS: p.folder, patches: map[string][]kernels.Patch{shard.Name: {{Offset: int64(at), Bytes: now}}}}
+	v := folder.View{FS: p.target, Patches: map[string][]kernels.Patch{shard.Name: {{Offset: int64(at), Bytes: now}}}}
 	if m.Snapshot.Index == nil {
 		return v, nil
 	}
-	index, err := readFile(p.folder, safetensors.IndexName)
-	v.files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
+	index, err := folder.Read(p.target, safetensors.IndexName)
+	v.Files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
 	return v, err
 }
 
 // edit gives a view with one JSON file changed.
-func (p planter) edit(name string, change func(o map[string]any)) (view, error) {
-	o, err := readObject(p.folder, name)
+func (p planter) edit(name string, change func(o map[string]any)) (folder.View, error) {
+	o, err := folder.ReadObject(p.target, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		o, err = map[string]any{}, nil
 	}
 	if err != nil {
-		return view{}, err
+		return folder.View{}, err
 	}
 	change(o)
 	data, err := json.Marshal(o)
-	return view{FS: p.folder, files: fstest.MapFS{name: {Data: data}}}, err
+	return folder.View{FS: p.target, Files: fstest.MapFS{name: {Data: data}}}, err
 }
 
 var controls = []control{
-	{"the upper bit of one code", "one code", CheckRebuilt, func(p planter) (view, error) {
+	{"the upper bit of one code", "one code", CheckRebuilt, func(p planter) (folder.View, error) {
 		return p.flip(p.matrix.Packed, p.at*int64(p.matrix.Scheme.groupBytes()), uint(p.matrix.Scheme.Bits-1))
 	}},
-	{"one scale doubled or halved", "one scale", CheckRebuilt, func(p planter) (view, error) { return p.double(p.matrix.Scales, p.at) }},
-	{"one bias doubled or halved", "one bias", CheckRebuilt, func(p planter) (view, error) { return p.double(p.matrix.Biases, p.at) }},
-	{"the scale of another group", "scales of other groups", CheckRebuilt, func(p planter) (view, error) {
-		n := int64(numbers[p.matrix.Type].bytes)
+	{"one scale doubled or halved", "one scale", CheckRebuilt, func(p planter) (folder.View, error) { return p.double(p.matrix.Scales, p.at) }},
+	{"one bias doubled or halved", "one bias", CheckRebuilt, func(p planter) (folder.View, error) { return p.double(p.matrix.Biases, p.at) }},
+	{"the scale of another group", "scales of other groups", CheckRebuilt, func(p planter) (folder.View, error) {
+		n := int64(typeOf(p.matrix.Type).Bytes)
 		var scale []byte
 		if _, err := p.rewrite(p.matrix.Scales, p.other*n, n, func(b []byte) { scale = bytes.Clone(b) }); err != nil {
-			return view{}, err
+			return folder.View{}, err
 		}
 		return p.rewrite(p.matrix.Scales, p.at*n, n, func(b []byte) { copy(b, scale) })
 	}},
-	{"the biases under another name", "missing biases", "want biases, which mode affine has", func(p planter) (view, error) { return p.rename(p.matrix.Biases) }},
-	{"other bits in config.json", "wrong bits", CheckConfig, func(p planter) (view, error) {
+	{"the biases under another name", "missing biases", "want biases, which mode affine has", func(p planter) (folder.View, error) { return p.rename(p.matrix.Biases) }},
+	{"other bits in config.json", "wrong bits", CheckConfig, func(p planter) (folder.View, error) {
 		return p.edit(ConfigName, func(o map[string]any) {
 			for _, key := range []string{"quantization", "quantization_config"} {
 				q, _ := o[key].(map[string]any)
@@ -181,25 +182,25 @@ var controls = []control{
 			}
 		})
 	}},
-	{"two quantizations in config.json", "contradicting configuration", "another value than quantization", func(p planter) (view, error) {
+	{"two quantizations in config.json", "contradicting configuration", "another value than quantization", func(p planter) (folder.View, error) {
 		return p.edit(ConfigName, func(o map[string]any) { o["quantization_config"] = map[string]any{"bits": 8} })
 	}},
-	{"one bit of a tensor that is stored as it is", "untouched tensor changed", CheckUntouched, func(p planter) (view, error) { return p.flip(p.plain.Packed, 0, 0) }},
-	{"a tensor under another name", "tensor missing", CheckNoSource, func(p planter) (view, error) { return p.rename(p.plain.Packed) }},
-	{"model-stray.safetensors beside the shards", "stray shard", safetensors.CheckStrayShard, func(p planter) (view, error) {
-		return view{FS: p.folder, files: fstest.MapFS{"model-stray.safetensors": {Data: []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}}, nil
+	{"one bit of a tensor that is stored as it is", "untouched tensor changed", CheckUntouched, func(p planter) (folder.View, error) { return p.flip(p.plain.Packed, 0, 0) }},
+	{"a tensor under another name", "tensor missing", CheckNoSource, func(p planter) (folder.View, error) { return p.rename(p.plain.Packed) }},
+	{"model-stray.safetensors beside the shards", "stray shard", safetensors.CheckStrayShard, func(p planter) (folder.View, error) {
+		return folder.View{FS: p.target, Files: fstest.MapFS{"model-stray.safetensors": {Data: []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}}, nil
 	}},
-	{"the index counts one byte more", "wrong index", CheckIndex, func(p planter) (view, error) {
+	{"the index counts one byte more", "wrong index", CheckIndex, func(p planter) (folder.View, error) {
 		return p.edit(safetensors.IndexName, func(o map[string]any) { o["metadata"] = map[string]any{"total_size": 1} })
 	}},
-	{"one setting of config.json changed", "changed configuration", CheckSettings, func(p planter) (view, error) {
+	{"one setting of config.json changed", "changed configuration", CheckSettings, func(p planter) (folder.View, error) {
 		return p.edit(ConfigName, func(o map[string]any) { o["rope_theta"] = -1 })
 	}},
-	{"one more key in tokenizer.json", "changed tokenizer", CheckTokenizer, func(p planter) (view, error) {
+	{"one more key in tokenizer.json", "changed tokenizer", CheckTokenizer, func(p planter) (folder.View, error) {
 		return p.edit("tokenizer.json", func(o map[string]any) { o["normalizer"] = "weighmaster control" })
 	}},
-	{"another chat template", "changed template", CheckTemplate, func(p planter) (view, error) {
-		return view{FS: p.folder, files: fstest.MapFS{templateName: {Data: []byte("weighmaster control")}}}, nil
+	{"another chat template", "changed template", CheckTemplate, func(p planter) (folder.View, error) {
+		return folder.View{FS: p.target, Files: fstest.MapFS{templateName: {Data: []byte("weighmaster control")}}}, nil
 	}},
 }
 

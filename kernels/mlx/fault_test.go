@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -65,7 +66,7 @@ func TestFoldersAreRefusedForTheirReason(t *testing.T) {
 		want   string
 	}{
 		"no config":            {func(t *testing.T, _, f fstest.MapFS) { delete(f, ConfigName) }, "without it nothing says how the matrices are packed"},
-		"config of two":        {func(t *testing.T, _, f fstest.MapFS) { f[ConfigName] = &fstest.MapFile{Data: []byte(`{}{}`)} }, "other JSON than one object"},
+		"config of two":        {func(t *testing.T, _, f fstest.MapFS) { f[ConfigName] = &fstest.MapFile{Data: []byte(`{}{}`)} }, "text after the value"},
 		"quantization missing": {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, ConfigName, `"quantization":`, `"quant":`) }, "absent beside a quantization_config"},
 		"stale shard": {func(t *testing.T, _, f fstest.MapFS) {
 			f["model-00001-of-00002.safetensors"] = f[safetensors.SingleName]
@@ -120,7 +121,7 @@ func TestEditedSourcesAreSeen(t *testing.T) {
 		for i := range int(matrix.Elements()) {
 			at := int(matrix.Begin) + 2*i
 			x := math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[at:])) << 16)
-			numbers[safetensors.BF16].encode(data[at:at], change(i/128, i%128, x))
+			number.BF16.Append(data[at:at], change(i/128, i%128, x))
 		}
 		return compare(t, source, folder)
 	}

@@ -1,16 +1,15 @@
 package mlx
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 )
 
 // The checks of the files beside the weights.
@@ -40,7 +39,7 @@ func (c *comparison) differ(check, where, got, want, hint string) {
 // object reads a JSON file of one of the folders; nil without the file. A file
 // that is no JSON object is a finding.
 func (c *comparison) object(fsys fs.FS, side, name string) (map[string]any, error) {
-	o, err := readObject(fsys, name)
+	o, err := folder.ReadObject(fsys, name)
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		return o, nil
@@ -94,53 +93,11 @@ func (c *comparison) compareKeys(check, file string, got, want map[string]any, e
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if except[k] || same(got[k], want[k]) {
+		if except[k] || folder.Same(got[k], want[k]) {
 			continue
 		}
-		c.differ(check, fmt.Sprintf("%s: %.200s", file, k), show(got, k), show(want, k)+", as in the source", "")
+		c.differ(check, fmt.Sprintf("%s: %.200s", file, k), folder.Show(got, k), folder.Show(want, k)+", as in the source", "")
 	}
-}
-
-// same compares JSON values; numbers by value, as 1e-5 and 1e-05 are one. An
-// absent key and null are the same.
-func same(a, b any) bool {
-	x, ok := a.(json.Number)
-	y, also := b.(json.Number)
-	if ok && also {
-		f, err := x.Float64()
-		g, other := y.Float64()
-		return x == y || err == nil && other == nil && f == g
-	}
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k, v := range a {
-			w, ok := b[k]
-			if !ok || !same(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, same)
-	}
-	return reflect.DeepEqual(a, b)
-}
-
-func show(o map[string]any, key string) string {
-	v, ok := o[key]
-	if !ok {
-		return "no such key"
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprintf("%.120v", v)
-	}
-	return fmt.Sprintf("%.120s", text)
 }
 
 // tokenizer compares tokenizer.json as JSON, as it is saved again on the way,
@@ -167,14 +124,14 @@ func (c *comparison) tokenizer(source fs.FS) error {
 		c.compareKeys(CheckTokenizer, name, got, want, nil)
 	}
 	for _, name := range []string{"tokenizer.model", "tiktoken.model"} {
-		theirs, err := readFile(source, name)
+		theirs, err := folder.Read(source, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		ours, err := readFile(c.model.FS, name)
+		ours, err := folder.Read(c.model.FS, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			c.note(name + " of the source was not copied.")
@@ -207,7 +164,7 @@ func joinMerges(tokenizer map[string]any) {
 // templates are a folder's chat templates by name; the unnamed one is "default".
 func templates(fsys fs.FS) (map[string]string, error) {
 	found := map[string]string{}
-	config, err := readObject(fsys, "tokenizer_config.json")
+	config, err := folder.ReadObject(fsys, "tokenizer_config.json")
 	if err != nil && errors.As(err, new(*fs.PathError)) && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -221,7 +178,7 @@ func templates(fsys fs.FS) (map[string]string, error) {
 			found[name], _ = o["template"].(string)
 		}
 	}
-	text, err := readFile(fsys, templateName)
+	text, err := folder.Read(fsys, templateName)
 	if err == nil {
 		found["default"] = string(text)
 	} else if !errors.Is(err, fs.ErrNotExist) {

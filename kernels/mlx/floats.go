@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weighmaster/weighmaster/kernels/lowfloat"
+	"github.com/weighmaster/weighmaster/kernels/number"
 )
 
 // globalUnit is what a global scale counts in: 448·6, the largest E4M3 times
@@ -38,21 +39,21 @@ func (s Scheme) largest() float32 {
 // matrix's global scale, or 1. The CPU rounds every quotient to the weights'
 // type and breaks ties toward the code of smaller magnitude; the GPU multiplies
 // by the inverse in float32 and breaks ties to even.
-func (b backend) floats(g *group, w []float32, s Scheme, t number, encode float32) {
+func (b backend) floats(g *group, w []float32, s Scheme, t number.Type, encode float32) {
 	top := float32(0)
 	for _, x := range w {
 		top = max(top, abs(x))
 	}
 	if b.gpu {
-		t = numbers["F32"]
+		t = number.F32
 	}
-	ratio := t.round(top / s.largest())
+	ratio := t.Round(top / s.largest())
 	if s.Mode == NVFP4 {
 		g.code = lowfloat.FromE4M3(float32(ratio * encode))
 	} else {
 		g.code = b.exponent(ratio, t)
 	}
-	scale := t.round(s.scaleValue(g.code))
+	scale := t.Round(s.scaleValue(g.code))
 	for i, x := range w {
 		var scaled float32
 		switch {
@@ -61,7 +62,7 @@ func (b backend) floats(g *group, w []float32, s Scheme, t number, encode float3
 		case b.gpu:
 			scaled = float32(x * (encode / scale))
 		default:
-			scaled = float32(t.round(x/scale) * encode)
+			scaled = float32(t.Round(x/scale) * encode)
 		}
 		switch {
 		case s.Mode == MXFP8:
@@ -77,14 +78,14 @@ func (b backend) floats(g *group, w []float32, s Scheme, t number, encode float3
 // exponent is the E8M0 code of a scale: the least power of two that is not
 // below it, or, in older releases, the whole number nearest to its logarithm,
 // which is itself rounded to the weights' type. A scale of zero is 2^0 on the CPU.
-func (b backend) exponent(ratio float32, t number) byte {
+func (b backend) exponent(ratio float32, t number.Type) byte {
 	if ratio == 0 {
 		if b.gpu {
 			return 0
 		}
 		return 127
 	}
-	e := float64(b.rint(t.round(float32(math.Log2(float64(ratio))))))
+	e := float64(b.rint(t.Round(float32(math.Log2(float64(ratio))))))
 	if !b.nearest {
 		fraction, exponent := math.Frexp(float64(ratio)) // fraction in [1/2, 1)
 		e = float64(exponent)
@@ -119,7 +120,7 @@ func nearestE2M1(x float32) byte {
 //
 //	E8M0   |w| <= s · largest · 2^(1/2 + the rounding of the logarithm)
 //	E4M3   |w| <= (s + half the spacing of E4M3 at s) · largest
-func boundFloats(g *group, w []float32, s Scheme, t number, global float64) (ofBound, steps float64) {
+func boundFloats(g *group, w []float32, s Scheme, t number.Type, global float64) (ofBound, steps float64) {
 	scale := float64(s.scaleValue(g.code)) * global
 	limit := s.saturation(g.code, t) * global
 	for i, x := range w {
@@ -140,9 +141,9 @@ func boundFloats(g *group, w []float32, s Scheme, t number, global float64) (ofB
 		if math.IsInf(high, 1) {
 			step, high = 2*(v-low), limit/scale
 		}
-		room := high*(1+2*t.unit()) - v
+		room := high*(1+2*t.Unit()) - v
 		if y < v {
-			room = v - low*(1-2*t.unit())
+			room = v - low*(1-2*t.Unit())
 		}
 		ofBound, steps = worse(ofBound, ratio(math.Abs(y-v), room)), worse(steps, math.Abs(y-v)/step)
 	}
@@ -161,10 +162,10 @@ func ratio(e, allowed float64) float64 {
 }
 
 // saturation is the largest weight that a scale is chosen for.
-func (s Scheme) saturation(code byte, t number) float64 {
+func (s Scheme) saturation(code byte, t number.Type) float64 {
 	scale := float64(s.scaleValue(code))
 	if s.Mode != NVFP4 {
-		slack := 0.5 + t.halfSpacing(math.Abs(float64(code)-127)+1) + 4*t.unit()
+		slack := 0.5 + t.HalfSpacing(math.Abs(float64(code)-127)+1) + 4*t.Unit()
 		return scale * float64(s.largest()) * math.Exp2(slack)
 	}
 	next := float64(lowfloat.E4M3(min(code&0x7F+1, 0x7E)))
@@ -192,7 +193,7 @@ func (s Scheme) midpoints(code byte) (low, high float64) {
 // closeFloats tells whether a stored group is what the weights give, up to the
 // rounding of ties: the scale is that of the backend, each weight within its
 // code's midpoints.
-func (b backend) closeFloats(g, own *group, w []float32, s Scheme, t number, global float64) bool {
+func (b backend) closeFloats(g, own *group, w []float32, s Scheme, t number.Type, global float64) bool {
 	if g.code != own.code {
 		return false
 	}

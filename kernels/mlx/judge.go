@@ -3,12 +3,14 @@ package mlx
 import (
 	"fmt"
 	"math"
+
+	"github.com/weighmaster/weighmaster/kernels/number"
 )
 
 // judge collects what the groups of one matrix are to the source's.
 type judge struct {
 	scheme Scheme
-	number number
+	number number.Type
 	own    group // scratch
 
 	groups  uint64
@@ -25,7 +27,7 @@ type judge struct {
 	loose bool    // a global scale that is not the largest weight
 }
 
-func newJudge(t Tensor, n number) *judge {
+func newJudge(t Tensor, n number.Type) *judge {
 	return &judge{scheme: *t.Scheme, number: n, own: group{codes: make([]byte, t.Scheme.Group)}, exact: map[backend]uint64{}, firstOutside: -1, firstOther: -1}
 }
 
@@ -33,7 +35,7 @@ func newJudge(t Tensor, n number) *judge {
 // to the type that they had when they were quantized.
 func (j *judge) group(g *group, w []float32, index uint64, r *matrixReader) error {
 	for i, x := range w {
-		w[i] = j.number.round(x)
+		w[i] = j.number.Round(x)
 	}
 	j.groups++
 	follows, ofBound, steps := false, 0.0, 0.0

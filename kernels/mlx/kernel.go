@@ -37,8 +37,8 @@ func Kernel() kernels.Kernel {
 		k.Faults = append(k.Faults, c.fault)
 	}
 	k.SelfCheck = func(ctx context.Context) (kernels.Report, error) {
-		source, folder := example()
-		return Check(ctx, source, folder)
+		source, product := example()
+		return Check(ctx, source, product)
 	}
 	return k
 }

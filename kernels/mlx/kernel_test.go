@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 )
 
 func TestKernelFindsEveryPlantedFault(t *testing.T) {
@@ -42,8 +43,8 @@ func TestKernelFindsEveryPlantedFault(t *testing.T) {
 // TestUnchangedViewIsAccepted shows that controls are red because of their
 // fault and not because of how the view is made.
 func TestUnchangedViewIsAccepted(t *testing.T) {
-	source, folder := example()
-	_, found, err := compareFolders(context.Background(), source, view{FS: folder}, nil)
+	source, product := example()
+	_, found, err := compareFolders(context.Background(), source, folder.View{FS: product}, nil)
 	if err != nil || len(found) > 0 {
 		t.Error(err, found)
 	}

@@ -1,6 +1,8 @@
 package mlx
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+)
 
 // unpack takes codes of the given number of bits from packed bytes, low bits
 // first over the whole run; its length is that of a group or of several.

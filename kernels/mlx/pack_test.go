@@ -3,6 +3,8 @@ package mlx
 import (
 	"bytes"
 	"testing"
+
+	"github.com/weighmaster/weighmaster/kernels/number"
 )
 
 func TestPackedCodesComeBack(t *testing.T) {
@@ -33,7 +35,7 @@ func TestSixBitsStraddleWords(t *testing.T) {
 func BenchmarkCompareAffine(b *testing.B) {
 	w := exampleWeights(64)
 	g, own := group{codes: make([]byte, 64)}, group{codes: make([]byte, 64)}
-	bf16 := numbers["BF16"]
+	bf16 := number.BF16
 	cpu.affine(&g, w, 4, bf16)
 	b.SetBytes(2 * 64)
 	for b.Loop() {

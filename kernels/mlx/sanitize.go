@@ -69,8 +69,8 @@ func (s sanitize) sources(name string, config map[string]any) ([]string, error) 
 	if !ok {
 		return []string{name}, nil
 	}
-	number, _ := config[s.experts].(json.Number)
-	n, err := strconv.ParseUint(number.String(), 10, 16)
+	text, _ := config[s.experts].(json.Number)
+	n, err := strconv.ParseUint(text.String(), 10, 16)
 	if err != nil || n == 0 {
 		return nil, fmt.Errorf("%s is %.40v, want a number of experts", s.experts, config[s.experts])
 	}

@@ -9,12 +9,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
 // weights reads the weights of the source's tensors one after the other.
 type weights struct {
-	number number
+	number number.Type
 	r      io.Reader
 	raw    []byte
 }
@@ -24,15 +25,15 @@ func (c *comparison) weights(parts []safetensors.SnapshotTensor) weights {
 	for i, p := range parts {
 		readers[i] = c.source.Section(p)
 	}
-	return weights{number: numbers[parts[0].DType], r: io.MultiReader(readers...)}
+	return weights{number: typeOf(parts[0].DType), r: io.MultiReader(readers...)}
 }
 
 func (w *weights) read(dst []float32) error {
-	w.raw = resize(w.raw, len(dst)*w.number.bytes)
+	w.raw = resize(w.raw, len(dst)*w.number.Bytes)
 	if _, err := io.ReadFull(w.r, w.raw); err != nil {
 		return fmt.Errorf("mlx: source: read: %w", err)
 	}
-	w.number.decode(dst, w.raw)
+	w.number.Decode(dst, w.raw)
 	return nil
 }
 
@@ -68,7 +69,7 @@ func (c *comparison) untouched(ctx context.Context, t Tensor, parts []safetensor
 		return nil
 	}
 	one.Outcome = Cast
-	w, to := c.weights(parts), numbers[t.Type]
+	w, to := c.weights(parts), typeOf(t.Type)
 	values := make([]float32, chunk)
 	var want, got []byte
 	for done := uint64(0); done < t.Elements(); {
@@ -81,7 +82,7 @@ func (c *comparison) untouched(ctx context.Context, t Tensor, parts []safetensor
 		}
 		want = want[:0]
 		for _, x := range values[:n] {
-			want = to.encode(want, x)
+			want = to.Append(want, x)
 		}
 		got = resize(got, len(want))
 		if _, err := io.ReadFull(target, got); err != nil {
@@ -93,7 +94,7 @@ func (c *comparison) untouched(ctx context.Context, t Tensor, parts []safetensor
 			for want[i] == got[i] {
 				i++
 			}
-			c.find(CheckUntouched, fmt.Sprintf("%s: element %d of %d", t.Name, done+uint64(i/to.bytes), t.Elements()), "other bits", fmt.Sprintf("the source's %s rounded to %s", from, t.Type))
+			c.find(CheckUntouched, fmt.Sprintf("%s: element %d of %d", t.Name, done+uint64(i/to.Bytes), t.Elements()), "other bits", fmt.Sprintf("the source's %s rounded to %s", from, t.Type))
 			return nil
 		}
 		done += n
@@ -156,8 +157,8 @@ func (c *comparison) quantized(ctx context.Context, t Tensor, parts []safetensor
 			own = parts[0].DType
 		}
 	}
-	r := newMatrixReader(c.model, t, numbers[own])
-	g := newJudge(t, numbers[own])
+	r := newMatrixReader(c.model, t, typeOf(own))
+	g := newJudge(t, typeOf(own))
 	w := c.weights(parts)
 	perChunk := chunk / t.Scheme.Group
 	values := make([]float32, perChunk*t.Scheme.Group)
@@ -188,8 +189,8 @@ func (c *comparison) quantized(ctx context.Context, t Tensor, parts []safetensor
 // whole groups and groups whole words, a matrix is one run of groups.
 type matrixReader struct {
 	scheme         Scheme
-	number         number // of scales and biases, mode affine
-	groups, perTop uint64 // all, and those of one matrix of a stack
+	number         number.Type // of scales and biases, mode affine
+	groups, perTop uint64      // all, and those of one matrix of a stack
 	packed, scales io.Reader
 	biases         io.Reader
 	global         io.ReaderAt
@@ -198,7 +199,7 @@ type matrixReader struct {
 	decodedScales, decodedBiases     []float32
 }
 
-func newMatrixReader(m *Model, t Tensor, n number) *matrixReader {
+func newMatrixReader(m *Model, t Tensor, n number.Type) *matrixReader {
 	r := &matrixReader{scheme: *t.Scheme, number: n, packed: m.Snapshot.Section(t.Packed), scales: m.Snapshot.Section(t.Scales)}
 	r.groups = t.Elements() / uint64(t.Scheme.Group)
 	r.perTop = r.groups
@@ -222,7 +223,7 @@ func (r *matrixReader) read(n int) error {
 	r.codes = resize(r.codes, n*r.scheme.Group)
 	width := 1
 	if r.biases != nil {
-		width = r.number.bytes
+		width = r.number.Bytes
 	}
 	r.rawScales = resize(r.rawScales, n*width)
 	if _, err := io.ReadFull(r.packed, r.raw); err != nil {
@@ -241,8 +242,8 @@ func (r *matrixReader) read(n int) error {
 	}
 	r.decodedScales = slices.Grow(r.decodedScales[:0], n)[:n]
 	r.decodedBiases = slices.Grow(r.decodedBiases[:0], n)[:n]
-	r.number.decode(r.decodedScales, r.rawScales)
-	r.number.decode(r.decodedBiases, r.rawBiases)
+	r.number.Decode(r.decodedScales, r.rawScales)
+	r.number.Decode(r.decodedBiases, r.rawBiases)
 	return nil
 }
 
