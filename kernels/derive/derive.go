@@ -39,10 +39,12 @@ type File struct {
 }
 
 // Input is one side of a derivation: a publisher's snapshot (safetensors,
-// config.json and tokenizer files at the root) or a GGUF file. Exactly one is set.
+// config.json and tokenizer files at the root), a GGUF file, or the parts of one
+// that was split. Exactly one is set.
 type Input struct {
 	Snapshot fs.FS
 	GGUF     *File
+	Parts    []gguf.Part
 }
 
 // Kernel describes the kernel for the registry.
@@ -79,6 +81,10 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 	if err != nil {
 		return report, fmt.Errorf("product: %w", err)
 	}
+	if unmapped(src, target) {
+		err := checkContent(ctx, src, target, &report)
+		return report, err
+	}
 	inventory, err := compareTensors(ctx, src, target, o)
 	if err != nil {
 		return report, err
@@ -108,5 +114,6 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 func malformed(err error) bool {
 	var format *gguf.FormatError
 	var truncated *gguf.TruncatedError
-	return errors.As(err, &format) || errors.As(err, &truncated) || errors.Is(err, errBigEndian)
+	var order *gguf.OrderError
+	return errors.As(err, &format) || errors.As(err, &truncated) || errors.As(err, &order)
 }

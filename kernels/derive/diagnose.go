@@ -21,6 +21,18 @@ func (p *pair) diagnose(ctx context.Context) (check, cause string, err error) {
 			return "permutation", "the rows fit " + c.name, nil
 		}
 	}
+	for _, w := range p.src.wrong {
+		q, src := *p, *p.src
+		src.rows, src.typ = w.Rows, w.Rows.Codec.Type
+		q.src = &src
+		fits, err := q.fits(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		if fits {
+			return "", "the values fit " + w.Name, nil
+		}
+	}
 	if p.src.typ.Quantized() {
 		return "", "", nil
 	}

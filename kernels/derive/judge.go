@@ -20,8 +20,7 @@ func (inv *inventory) run(ctx context.Context) error {
 			other = append(other, p)
 		}
 	}
-	plainly := make([]making, len(same))
-	diffs, err := compareAll(ctx, same, plainly)
+	diffs, err := compareAll(ctx, same, make([]making, len(same)))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ type making struct {
 	via gguf.Type
 }
 
+// plainly is a plain build without a matrix or an intermediate.
+var plainly = making{build: quant.Plain}
+
 func (m making) String() string {
 	s := string(m.build) + " build"
 	if m.matrix {

@@ -13,12 +13,13 @@ const templateKey = "tokenizer.chat_template"
 
 // compareMetadata compares every key of the product with what the source gives.
 func compareMetadata(src, dst *side) []kernels.Finding {
-	return compareKVs(src, dst.kvs, src.model != nil || dst.model != nil)
+	return compareKVs(src, dst.kvs, dst.model)
 }
 
-// compareKVs is compareMetadata over the product's keys alone. snapshot tells
-// that one side is a snapshot, which does not give general.… keys.
-func compareKVs(src *side, product []gguf.KV, snapshot bool) []kernels.Finding {
+// compareKVs is compareMetadata over the product's keys alone; model is the
+// product's where that is a snapshot. A snapshot does not give general.… keys.
+func compareKVs(src *side, product []gguf.KV, model *convert.Model) []kernels.Finding {
+	snapshot := src.snapshot() || model != nil
 	findings := []kernels.Finding{}
 	find := func(key, got, want, hint string) {
 		findings = append(findings, kernels.Finding{Check: "metadata", Where: "key " + key, Got: got, Want: want, Hint: hint})
@@ -28,8 +29,10 @@ func compareKVs(src *side, product []gguf.KV, snapshot bool) []kernels.Finding {
 		got[kv.Key] = kv.Value
 	}
 	defaults := map[string]gguf.Value{}
-	if src.model != nil {
-		defaults = src.model.Config.Defaults()
+	for _, m := range []*convert.Model{src.model, model} {
+		if m != nil {
+			defaults = m.Config.Defaults()
+		}
 	}
 	expected := map[string]bool{}
 	for _, want := range src.kvs {
@@ -94,7 +97,7 @@ var recipes = map[uint64]gguf.Type{
 // recipe holds the declared general.file_type against the types of the tensors,
 // where the file type stands for one type.
 func recipe(dst *side) []kernels.Finding {
-	if dst.model != nil {
+	if dst.snapshot() {
 		return nil
 	}
 	value, _ := kv(dst.kvs, "general.file_type")

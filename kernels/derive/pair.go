@@ -148,10 +148,15 @@ func (p *pair) read(b *buffers, at, n int64) error {
 
 // wanted is what the product should store for the weights that were read; the result is valid until b is used again.
 func (p *pair) wanted(b *buffers, k *maker, at, n int64) []byte {
+	if p.same() && p.src.typ == gguf.BF16 && !bytes.Equal(b.got, b.raw) {
+		quant.QuietBF16(b.raw)
+	}
+	return p.made(b, k, at, n)
+}
+
+// made is the same without a product to look at.
+func (p *pair) made(b *buffers, k *maker, at, n int64) []byte {
 	if p.same() {
-		if p.src.typ == gguf.BF16 && !bytes.Equal(b.got, b.raw) {
-			quant.QuietBF16(b.raw)
-		}
 		return b.raw
 	}
 	b.floats, b.want = grow(b.floats, n), grow(b.want, p.dst.rows.Codec.Size(n))

@@ -15,13 +15,15 @@ import (
 type Kind string
 
 const (
-	Identical       Kind = "identical"                   // the same tensors, types, bits and metadata
-	TemplateDiffers Kind = "chat template differs"       // the same tensors, types and bits; of the keys only the chat template differs
-	MetadataDiffers Kind = "metadata differs"            // the same tensors, types and bits; keys differ
-	Conversion      Kind = "exact conversion"            // every bit follows from the source, in another unquantized form
-	Quantization    Kind = "quantization"                // the codes of every block follow from the source by the quantizer; see the class
-	ErrorOnly       Kind = "quantization not recomputed" // tensors of types that are not recomputed; only their error is known
-	NotDerived      Kind = "not derived"                 // a tensor is missing, extra, of another shape, or has bits that do not follow
+	Identical       Kind = "identical"                               // the same tensors, types, bits and metadata
+	TemplateDiffers Kind = "chat template differs"                   // the same tensors, types and bits; of the keys only the chat template differs
+	MetadataDiffers Kind = "metadata differs"                        // the same tensors, types and bits; keys differ
+	Conversion      Kind = "exact conversion"                        // every bit follows from the source, in another unquantized form
+	Quantization    Kind = "quantization"                            // the codes of every block follow from the source by the quantizer; see the class
+	ErrorOnly       Kind = "quantization not recomputed"             // tensors of types that are not recomputed; only their error is known
+	ContentFound    Kind = "content found, names not mapped"         // no mapping for the architecture; every tensor's rows are on both sides
+	ContentPartly   Kind = "content found in part, names not mapped" // the same, with tensors left over on a side
+	NotDerived      Kind = "not derived"                             // a tensor is missing, extra, of another shape, or has bits that do not follow
 )
 
 // Class is the class of proof for a tensor or for a whole file.
@@ -71,6 +73,8 @@ type Relation struct {
 	Recipe       string           `json:"recipe"`       // types of the target's matrices with their number: "Q8_0 (38)"
 	Types        map[string]int   `json:"types"`        // of all of the target's tensors
 	Tensors      []TensorRelation `json:"tensors"`
+	// Bijection is what both sides have in common by content, where an architecture has no mapping; else null.
+	Bijection *Bijection `json:"bijection"`
 	// Findings are the tensors that do not follow from the source.
 	Findings []kernels.Finding `json:"findings"`
 	// Metadata are the keys that do not follow from the source. They do not
@@ -93,6 +97,9 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 		return Relation{}, fmt.Errorf("target: %w", err)
 	}
 	defer dst.close()
+	if unmapped(src, dst) {
+		return compareContent(ctx, src, dst)
+	}
 	inv, err := compareTensors(ctx, src, dst, o)
 	if err != nil {
 		return Relation{}, err
@@ -118,7 +125,7 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 
 // relation shows a result.
 func (r *result) relation(s, t *tensor) TensorRelation {
-	one := TensorRelation{Name: t.name, SourceType: s.typ.String(), Type: t.typ.String(), Class: r.class, Error: r.relative}
+	one := TensorRelation{Name: t.name, SourceType: typeName(s.typ), Type: typeName(t.typ), Class: r.class, Error: r.relative}
 	one.Blocks = t.rows.Weights() / int64(t.rows.Codec.Weights)
 	if r.pair != nil {
 		one.Differing = r.differing
@@ -145,7 +152,7 @@ func judgeRelation(src, dst *side, inv *inventory, r Relation) (Kind, Class) {
 			class = t.class
 		}
 	}
-	same, quantized := (src.model == nil) == (dst.model == nil), false
+	same, quantized := src.snapshot() == dst.snapshot(), false
 	for _, t := range dst.tensors {
 		s := src.byName[t.name]
 		if s == nil || s.typ != t.typ {

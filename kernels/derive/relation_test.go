@@ -35,7 +35,7 @@ func TestCompareNamesTheRelation(t *testing.T) {
 		{"llama-quantize's Q8_0 and the converter's", q8, file(grouped, "converter", "Q8_0.gguf"), Identical, ClassA, "Q8_0 (30)", false},
 		{"another model", hf(odd), bf16, NotDerived, None, "BF16 (30)", true},
 		{"BF16 to Q4_K_M", bf16, file(grouped, "Q4_K_M.gguf"), Quantization, ClassA, "Q4_K (25), Q6_K (5)", false},
-		{"a type that is not recomputed", bf16, file(grouped, "more", "TQ2_0.gguf"), ErrorOnly, ClassD, "TQ2_0 (28), Q4_K (1), Q6_K (1)", false},
+		{"a type that is not recomputed", bf16, file(grouped, "more", "IQ3_S.gguf"), ErrorOnly, ClassD, "IQ3_S (25), Q4_K (4), Q6_K (1)", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := Compare(t.Context(), c.source, c.target, Options{})

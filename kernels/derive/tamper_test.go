@@ -212,7 +212,7 @@ func TestTruncatedProductNamesWhatIsMissing(t *testing.T) {
 
 func TestOtherTypesAreUndecidedByName(t *testing.T) {
 	dir := shared.Path(t, "data", "llama-grouped")
-	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, readFile(t, filepath.Join(dir, "more", "TQ2_0.gguf")), Options{})
+	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, readFile(t, filepath.Join(dir, "more", "IQ3_S.gguf")), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,15 +224,15 @@ func TestOtherTypesAreUndecidedByName(t *testing.T) {
 			t.Errorf("got %s, want only what is not recomputed", f)
 		}
 	}
-	if n := metric(report, "tensors/TQ2_0"); n <= 0 {
-		t.Errorf("tensors/TQ2_0: got %v, want a count", n)
+	if n := metric(report, "tensors/IQ3_S"); n <= 0 {
+		t.Errorf("tensors/IQ3_S: got %v, want a count", n)
 	}
 }
 
-// TestAnUndecidedTypeDoesNotHideADifference: one wrong norm beside TQ2_0 fails.
+// TestAnUndecidedTypeDoesNotHideADifference: one wrong norm beside IQ3_S fails.
 func TestAnUndecidedTypeDoesNotHideADifference(t *testing.T) {
 	dir := shared.Path(t, "data", "llama-grouped")
-	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, rewrite(t, filepath.Join(dir, "more", "TQ2_0.gguf"), func(t *testing.T, r *rewritten) {
+	report, err := Check(t.Context(), Input{Snapshot: os.DirFS(filepath.Join(dir, "hf"))}, rewrite(t, filepath.Join(dir, "more", "IQ3_S.gguf"), func(t *testing.T, r *rewritten) {
 		r.bodies["output_norm.weight"][0] ^= 1
 	}), Options{})
 	if err != nil {

@@ -53,14 +53,14 @@ func compareTensors(ctx context.Context, src, dst *side, o Options) (*inventory,
 	}
 	for i := range dst.tensors {
 		t := &dst.tensors[i]
-		inv.types[t.typ.String()]++
+		inv.types[typeName(t.typ)]++
 		if src.byName[t.name] == nil {
 			if err := inv.extra(t, src); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if src.model != nil && src.model.RopeFactors != nil && dst.byName[convert.RopeFreqs] == nil && dst.model == nil {
+	if src.model != nil && src.model.RopeFactors != nil && dst.byName[convert.RopeFreqs] == nil && !dst.snapshot() {
 		inv.find(misplaced, convert.RopeFreqs, "inventory", "no such tensor", "the factors of llama3 RoPE scaling", "positions beyond the first ones would be wrong; convert again")
 	}
 	if err := inv.run(ctx); err != nil {
@@ -91,7 +91,7 @@ func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, m *i
 		inv.find(misplaced, s.name, "shape", fmt.Sprint(d.dims), fmt.Sprint(s.dims), "")
 		return nil
 	}
-	if want, fixed := fixedType(s, src); fixed && d.typ != want && dst.model == nil {
+	if want, fixed := fixedType(s, src); fixed && d.typ != want && !dst.snapshot() {
 		inv.find(misplaced, s.name, "type", d.typ.String(), want.String(), "one-dimensional tensors and norms keep this type")
 		return nil
 	}
