@@ -14,9 +14,9 @@ type (
 	plainBuild    [0]struct{} // every product is rounded before it is added
 	gccBuild      [fuse | fuseNearest | fuseWeighted | fuseSearch]struct{}
 	gccZenBuild   [fuse | fuseNearest | fuseSearch]struct{}
-	gccARMBuild   [fuse | fuseNearest | fuseWeighted | fuseSearch | fuseSquares | saturate]struct{}
+	gccARMBuild   [fuse | fuseNearest | fuseWeighted | fuseSearch | fuseSquares | fuseSquaresIQ4 | saturate]struct{}
 	clangBuild    [fuse | fuseWeighted | fuseSquares | fuseStatements | saturate]struct{}
-	clangX86Build [fuse | fuseWeighted | fuseSearch | fuseSquares | fuseStatements | fuseAll | saturateByte]struct{}
+	clangX86Build [fuse | fuseWeighted | fuseSearch | fuseSquares | fuseSquaresIQ4 | fuseStatements | fuseAll | saturateByte]struct{}
 )
 
 // What a build fuses, beyond which only the sums that every fusing build fuses remain.
@@ -25,6 +25,7 @@ const (
 	fuseNearest                // into the magic number that rounds to integers
 	fuseWeighted               // Σ w·x over groups of 32
 	fuseSquares                // Σ x², which only sources of more than twelve significant bits show
+	fuseSquaresIQ4             // the same in the IQ4 types
 	fuseSearch                 // sums of a search that clang vectorizes for arm64
 	fuseStatements             // per statement, as clang does: also in loops that gcc vectorizes
 	fuseAll                    // both: sums that either compiler vectorizes, and products used twice

@@ -55,7 +55,11 @@ func blockIQ4XS[B build](dst *[136]byte, x *[256]float32, importance []float32) 
 
 // meanSquare2 is twice the mean of the squares.
 func meanSquare2[B build](x []float32) float32 {
-	return float32(sumOfSquares[B](x) * (2 / float32(len(x))))
+	var sum float32
+	for _, v := range x {
+		sum = mulAddIf[B](fuseSquaresIQ4, v, v, sum)
+	}
+	return float32(sum * (2 / float32(len(x))))
 }
 
 // fitIQ4 finds the scale with the least weighted square error among sixteen:

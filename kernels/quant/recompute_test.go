@@ -77,6 +77,14 @@ func importanceOf(t testing.TB, matrix *gguf.File, name string) []float32 {
 	return sums
 }
 
+// matrixFor opens the importance matrix of the files whose names say that they used it.
+func matrixFor(t testing.TB, name string) *gguf.File {
+	if !strings.Contains(name, "-im.") {
+		return nil
+	}
+	return model(t, "llama-grouped", "imatrix.gguf")
+}
+
 // madeBy lists the files of one build: those of its folders below llama-grouped.
 func madeBy(t testing.TB, folders ...string) (files []string) {
 	t.Helper()
@@ -136,11 +144,7 @@ func TestPlainBuildIsRecomputed(t *testing.T) {
 	for _, name := range madeBy(t, "", "more") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var matrix *gguf.File
-			if strings.Contains(name, "-im.") {
-				matrix = model(t, "llama-grouped", "imatrix.gguf")
-			}
-			blocks, differ := recompute(t, model(t, "llama-grouped", "BF16.gguf"), model(t, "llama-grouped", name), matrix, Plain)
+			blocks, differ := recompute(t, model(t, "llama-grouped", "BF16.gguf"), model(t, "llama-grouped", name), matrixFor(t, name), Plain)
 			for typ, n := range blocks {
 				if differ[typ] != 0 {
 					t.Errorf("%s: %d of %d blocks differ", typ, differ[typ], n)
