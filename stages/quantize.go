@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
-	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/recipe"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -28,7 +28,7 @@ func (Quantize) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if err := decodeWith(run, &with); err != nil {
 		return nil, err
 	}
-	typ, ok := gguf.ParseType(with.Type)
+	r, ok := recipe.Find(with.Type)
 	if !ok {
 		return nil, fmt.Errorf("stage %s: type: got %q, want Q8_0", run.Stage, with.Type)
 	}
@@ -43,7 +43,7 @@ func (Quantize) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	defer f.Close()
 	file, err := run.Output(with.File, func(w io.Writer) error {
 		p := &progressWriter{ctx: ctx, w: w, run: run, what: "quantize to " + with.Type, total: source.Size / 2}
-		return convert.Quantize(ctx, source, typ, p)
+		return convert.Quantize(ctx, source, convert.QuantizeOptions{Recipe: r}, p)
 	})
 	if err != nil {
 		return nil, err

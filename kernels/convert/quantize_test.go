@@ -3,14 +3,21 @@ package convert
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/imatrix"
+	"github.com/weighmaster/weighmaster/kernels/quant"
+	"github.com/weighmaster/weighmaster/kernels/recipe"
 )
 
 // openGGUF reads a whole test file and its header.
@@ -37,38 +44,162 @@ func firstDifference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-func TestQ8_0FileEqualsLlamaQuantize(t *testing.T) {
-	src, _ := openGGUF(t, shared.Path(t, "data", "llama-grouped", "BF16.gguf"))
-	_, want := openGGUF(t, shared.Path(t, "data", "llama-grouped", "Q8_0.gguf"))
-	var got bytes.Buffer
-	if err := Quantize(t.Context(), src, gguf.Q8_0, &got); err != nil {
+// made quantizes in memory.
+func made(t testing.TB, src *gguf.File, o QuantizeOptions) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Quantize(t.Context(), src, o, &b); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Fatalf("got %d bytes, want %d; first difference at byte %d", got.Len(), len(want), firstDifference(got.Bytes(), want))
+	return b.Bytes()
+}
+
+func find(t testing.TB, name string) recipe.Recipe {
+	t.Helper()
+	r, ok := recipe.Find(name)
+	if !ok {
+		t.Fatalf("no recipe %s", name)
+	}
+	return r
+}
+
+func openMatrix(t testing.TB, path string) *imatrix.Matrix {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := imatrix.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// typedMatrix is the path of the matrix that the shared products state.
+func typedMatrix(t testing.TB, product *gguf.File) string {
+	t.Helper()
+	c := MatrixClaimOf(product)
+	if c == nil {
+		t.Fatal("the product names no matrix")
+	}
+	return c.File
+}
+
+// TestWholeFilesEqualLlamaQuantizes makes every shared product whose types are
+// recomputed again: header, order, padding and blocks.
+func TestWholeFilesEqualLlamaQuantizes(t *testing.T) {
+	var paths []string
+	for _, pattern := range []string{"*/*.gguf", "*/more/*.gguf", "*/forged/*.gguf"} {
+		found, err := filepath.Glob(filepath.Join(shared.Path(t, "data"), pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	equal := 0
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		if name == "BF16" || name == "imatrix" {
+			continue
+		}
+		folder := path
+		for !strings.HasPrefix(filepath.Base(folder), "llama-") {
+			folder = filepath.Dir(folder)
+		}
+		rel, _ := filepath.Rel(filepath.Dir(folder), path)
+		t.Run(rel, func(t *testing.T) {
+			product, want := openGGUF(t, path)
+			src, _ := openGGUF(t, filepath.Join(folder, "BF16.gguf"))
+			var o QuantizeOptions
+			name, forged := strings.CutSuffix(name, "-made-from-Q8_0")
+			if forged {
+				src, _ = openGGUF(t, filepath.Join(folder, "Q8_0.gguf"))
+				o.Requantize = true
+			}
+			name, o.Types.Pure = strings.CutSuffix(name, "-pure")
+			name, matrix := strings.CutSuffix(name, "-im")
+			if matrix {
+				o.Matrix, o.MatrixFile = openMatrix(t, filepath.Join(folder, "imatrix.gguf")), typedMatrix(t, product)
+			}
+			o.Recipe = find(t, name)
+			var got bytes.Buffer
+			err := Quantize(t.Context(), src, o, &got)
+			var not *NotRecomputedError
+			if errors.As(err, &not) {
+				if got.Len() > 0 || quant.Recomputed(not.Type) {
+					t.Errorf("got %d bytes and %v, want nothing written", got.Len(), err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("got %d bytes, want %d; first difference at byte %d", got.Len(), len(want), firstDifference(got.Bytes(), want))
+			}
+			equal++
+		})
+	}
+	if equal < 27 {
+		t.Errorf("%d files were made again, want at least 27", equal)
+	}
+}
+
+// TestAnF32SourceGivesTheSameFile: the intermediate does not change a byte.
+func TestAnF32SourceGivesTheSameFile(t *testing.T) {
+	data := shared.Path(t, "data", "llama-grouped")
+	src, _ := openGGUF(t, filepath.Join(data, "BF16.gguf"))
+	f32 := made(t, src, QuantizeOptions{Recipe: find(t, "F32")})
+	f, err := gguf.Open(bytes.NewReader(f32), int64(len(f32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tensor := range f.Tensors {
+		if tensor.Type != gguf.F32 {
+			t.Fatalf("%s: got %s, want F32", tensor.Name, tensor.Type)
+		}
+	}
+	_, want := openGGUF(t, filepath.Join(data, "Q4_K_M.gguf"))
+	if got := made(t, f, QuantizeOptions{Recipe: find(t, "Q4_K_M")}); !bytes.Equal(got, want) {
+		t.Errorf("first difference at byte %d", firstDifference(got, want))
+	}
+	if back := made(t, f, QuantizeOptions{Recipe: find(t, "BF16")}); len(back) != int(src.Size) {
+		t.Errorf("got a BF16 of %d bytes, want %d", len(back), src.Size)
+	}
+	again := made(t, f, QuantizeOptions{Recipe: find(t, "COPY")})
+	if !bytes.Equal(again, f32) {
+		t.Errorf("COPY changed byte %d of a file in llama-quantize's order", firstDifference(again, f32))
 	}
 }
 
 func TestQuantizeRefuses(t *testing.T) {
 	data := shared.Path(t, "data", "llama-grouped")
 	bf16, _ := openGGUF(t, filepath.Join(data, "BF16.gguf"))
+	odd, _ := openGGUF(t, shared.Path(t, "data", "llama-odd", "BF16.gguf"))
 	q8, _ := openGGUF(t, filepath.Join(data, "Q8_0.gguf"))
+	matrix := openMatrix(t, filepath.Join(data, "imatrix.gguf"))
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
 		name string
 		ctx  context.Context
 		src  *gguf.File
-		typ  gguf.Type
+		o    QuantizeOptions
 		want string
 	}{
-		{"a type that is not made here", t.Context(), bf16, gguf.Q4_K, "got Q4_K, want Q8_0"},
-		{"a source that is quantized itself", t.Context(), q8, gguf.Q8_0, "quantizing a quantized file again adds its errors"},
-		{"a cancelled run", cancelled, bf16, gguf.Q8_0, "context canceled"},
-		{"rows that the block does not divide", t.Context(), oneTensor(t, []uint64{48, 2}), gguf.Q8_0, "rows of 48 weights, want a multiple of 32"},
+		{"a recipe whose types are not recomputed", t.Context(), bf16, QuantizeOptions{Recipe: find(t, "IQ3_S")}, "recipe IQ3_S: tensor token_embd.weight: it calls for IQ3_S, whose search is not recomputed"},
+		{"a recipe that needs a matrix", t.Context(), bf16, QuantizeOptions{Recipe: find(t, "Q2_K_S")}, "useless without an importance matrix"},
+		{"another model's matrix", t.Context(), odd, QuantizeOptions{Recipe: find(t, "Q4_K_M"), Matrix: matrix}, "the importance matrix has 256 numbers, want 320"},
+		{"a matrix with a NaN", t.Context(), bf16, QuantizeOptions{Recipe: find(t, "Q4_K_M"), Matrix: badMatrix(t)}, "1 of 256 sums are NaN or infinite"},
+		{"a source that is quantized itself", t.Context(), q8, QuantizeOptions{Recipe: find(t, "Q4_K_M")}, "quantizing a quantized file again adds its errors"},
+		{"a cancelled run", cancelled, bf16, QuantizeOptions{Recipe: find(t, "Q8_0")}, "context canceled"},
+		{"a weight that is no number", t.Context(), oneTensor(t, []uint64{64, 2}, 0x7fc0), QuantizeOptions{Recipe: find(t, "Q8_0")}, "row 1 column 1: weight: got NaN"},
+		{"a weight whose scale overflows", t.Context(), oneTensor(t, []uint64{64, 2}, 0x7f00), QuantizeOptions{Recipe: find(t, "Q8_0")}, "weight as Q8_0: got NaN"},
+		{"no architecture", t.Context(), &gguf.File{}, QuantizeOptions{Recipe: find(t, "Q8_0")}, "general.architecture: got none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := Quantize(c.ctx, c.src, c.typ, &bytes.Buffer{})
+			err := Quantize(c.ctx, c.src, c.o, &bytes.Buffer{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error that says: %s", err, c.want)
 			}
@@ -76,17 +207,77 @@ func TestQuantizeRefuses(t *testing.T) {
 	}
 }
 
-// oneTensor is a BF16 file with one matrix of zeros.
-func oneTensor(t *testing.T, dims []uint64) *gguf.File {
+func badMatrix(t testing.TB) *imatrix.Matrix {
+	t.Helper()
+	sums := make([]float32, 256)
+	sums[7] = float32(math.NaN())
+	var b bytes.Buffer
+	entry := imatrix.Data{Name: "blk.0.attn_q.weight", Counts: []float32{1}, Sums: sums}
+	if err := imatrix.WriteGGUF(&b, imatrix.Content{Chunks: 1, ChunkSize: 1, Datasets: []string{"text"}, Entries: []imatrix.Data{entry}}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := imatrix.Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestRowsThatNoBlockDividesBecomeF16(t *testing.T) {
+	src := oneTensor(t, []uint64{48, 2}, 0x3f80)
+	b := made(t, src, QuantizeOptions{Recipe: find(t, "Q8_0")})
+	f, err := gguf.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Tensors[0].Type != gguf.F16 {
+		t.Errorf("got %s, want F16", f.Tensors[0].Type)
+	}
+}
+
+// TestHeaderOfAProduct: claims are cut and moved as llama-quantize does it.
+func TestHeaderOfAProduct(t *testing.T) {
+	long := strings.Repeat("é", 100) // 200 bytes; 127 end within a letter
+	dataset := "a\x00b"
+	kvs, infos := QuantizedHeader([]gguf.KV{
+		{Key: "general.file_type", Value: gguf.Uint32(32)}, {Key: "split.count", Value: gguf.Uint16(2)},
+		{Key: "quantize.imatrix.file", Value: gguf.String("old")}, {Key: "general.name", Value: gguf.String("cut\x00off")},
+	}, []gguf.TensorInfo{{Name: "blk.10.b"}, {Name: "blk.2.a"}, {Name: "token_embd.weight"}}, map[string]gguf.Type{"blk.2.a": gguf.Q4_K},
+		HeaderOptions{FileType: 15, Matrix: &MatrixClaim{File: long, Dataset: &dataset, Entries: 3}})
+	var got []string
+	for _, kv := range kvs {
+		text, ok := kv.Value.Text()
+		if !ok {
+			text = kv.Value.String()
+		}
+		got = append(got, kv.Key+"="+text)
+	}
+	want := []string{"general.name=cut", "general.quantization_version=2", "general.file_type=15", "quantize.imatrix.file=" + long[:127],
+		"quantize.imatrix.dataset=a", "quantize.imatrix.entries_count=3"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got keys %q, want %q", got, want)
+	}
+	if infos[0].Name != "token_embd.weight" || infos[1].Name != "blk.2.a" || infos[1].Type != gguf.Q4_K || infos[2].Name != "blk.10.b" {
+		t.Errorf("got %v", infos)
+	}
+}
+
+// oneTensor is a BF16 file with one matrix of zeros, but for bits in its second row and column.
+func oneTensor(t *testing.T, dims []uint64, bits uint16) *gguf.File {
 	t.Helper()
 	body := gguf.TensorSource{Name: "output.weight", Dims: dims, Type: gguf.BF16}
 	size, err := gguf.BF16.Size(dims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body.Data = zeros(size)
+	body.Data = func(w io.Writer) error {
+		b := make([]byte, size)
+		binary.LittleEndian.PutUint16(b[2*(dims[0]+1):], bits)
+		_, err := w.Write(b)
+		return err
+	}
 	var buf bytes.Buffer
-	if err := gguf.Write(&buf, []gguf.KV{{Key: "general.architecture", Value: gguf.String("llama")}}, []gguf.TensorSource{body}); err != nil {
+	if err := gguf.Write(&buf, []gguf.KV{{Key: "general.architecture", Value: gguf.String("llama")}, {Key: "llama.block_count", Value: gguf.Uint32(1)}}, []gguf.TensorSource{body}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := gguf.Open(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
@@ -99,7 +290,7 @@ func oneTensor(t *testing.T, dims []uint64) *gguf.File {
 func TestAFailingWriterEndsTheQuantization(t *testing.T) {
 	src, _ := openGGUF(t, shared.Path(t, "data", "llama-grouped", "BF16.gguf"))
 	full := errors.New("no space left on device")
-	if err := Quantize(t.Context(), src, gguf.Q8_0, failing{full}); !errors.Is(err, full) {
+	if err := Quantize(t.Context(), src, QuantizeOptions{Recipe: find(t, "Q8_0")}, failing{full}); !errors.Is(err, full) {
 		t.Errorf("got %v, want %v", err, full)
 	}
 }
@@ -108,12 +299,23 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-func BenchmarkQuantizeQ8_0(b *testing.B) {
+func BenchmarkQuantize(b *testing.B) {
 	src, _ := openGGUF(b, shared.Path(b, "data", "llama-grouped", "BF16.gguf"))
-	b.SetBytes(src.Size)
-	for b.Loop() {
-		if err := Quantize(b.Context(), src, gguf.Q8_0, &bytes.Buffer{}); err != nil {
-			b.Fatal(err)
+	matrix := openMatrix(b, shared.Path(b, "data", "llama-grouped", "imatrix.gguf"))
+	for _, name := range []string{"Q8_0", "Q6_K", "Q4_K_M"} {
+		for _, m := range []*imatrix.Matrix{nil, matrix} {
+			title := name
+			if m != nil {
+				title += " with matrix"
+			}
+			b.Run(title, func(b *testing.B) {
+				b.SetBytes(src.Size)
+				for b.Loop() {
+					if err := Quantize(b.Context(), src, QuantizeOptions{Recipe: find(b, name), Matrix: m}, io.Discard); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -177,3 +177,6 @@ func FileTypeName(fileType uint32) (string, bool) {
 	name, ok := otherFileTypes[fileType]
 	return name, ok
 }
+
+// Copies tells whether the recipe changes no type: COPY.
+func (r Recipe) Copies() bool { return r.family == copied }
