@@ -1,9 +1,13 @@
 // Package quant holds the codecs of ggml's tensor types: from float32 weights to
-// blocks of bytes and back, bit-equal to ggml's own plain x86-64 build.
+// blocks of bytes and back, bit-equal to ggml's own plain x86-64 build. Every type of
+// the GGUF specification can be read. Those that a fixed rule writes have their
+// writer in the [Codec]; those whose scales are searched for have a [Quantizer].
 //
-// The reference is ggml-quants.c and ggml-impl.h of the ggml library. Every
-// product is rounded to float32 explicitly, so that no platform fuses it into a
-// following sum. All stored numbers are little-endian.
+// The reference is ggml-quants.c and ggml-impl.h of the ggml library (MIT
+// License), whose algorithms these are. Every product is rounded to float32
+// explicitly, so that no platform fuses it into a following sum. All stored numbers are
+// little-endian. Only which NaN comes out of an operation is the processor's
+// choice, here as in ggml.
 package quant
 
 import (

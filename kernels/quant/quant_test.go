@@ -234,12 +234,24 @@ func TestTypesThatAreOnlyReadCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestGeometryAgreesWithTheFormat(t *testing.T) {
-	for typ, c := range codecs {
-		weights, bytes, known := typ.Block()
-		if !known || int(weights) != c.Weights || int(bytes) != c.Bytes || c.Type != typ {
+func TestEveryTypeOfTheFormatHasACodecOfItsGeometry(t *testing.T) {
+	known := 0
+	for typ := range gguf.Type(1 << 10) {
+		weights, bytes, ok := typ.Block()
+		c, err := For(typ)
+		if ok != (err == nil) {
+			t.Errorf("%s: the format knows it: %v; its codec: %v", typ, ok, err)
+		}
+		if !ok || err != nil {
+			continue
+		}
+		known++
+		if int(weights) != c.Weights || int(bytes) != c.Bytes || c.Type != typ {
 			t.Errorf("%s: got %d weights in %d bytes as %s, want %d in %d", typ, c.Weights, c.Bytes, c.Type, weights, bytes)
 		}
+	}
+	if known != len(codecs) || known != 35 {
+		t.Errorf("%d types of the format have one of the %d codecs, want 35", known, len(codecs))
 	}
 }
 
