@@ -1,0 +1,142 @@
+package compressed
+
+import "math"
+
+// clipped is how far beyond the largest code a weight may lie: scale searches
+// (mean square error, importance) shrink a block's scale by at most a half.
+const clipped = 2
+
+// quotient is the largest relative rounding of weight over scale before it is
+// converted: the tools divide in the weights' type, BF16 at worst.
+const quotient = 1.0 / 256
+
+// largest is the code of the largest magnitude.
+func (f Format) largest() byte {
+	if f == FP8 {
+		return 0x7E
+	}
+	return 7
+}
+
+// sign is the bit of a code's sign.
+func (f Format) sign() byte {
+	if f == FP8 {
+		return 0x80
+	}
+	return 8
+}
+
+// cell is the interval of magnitudes that round to a code, in units of the scale.
+type cell struct{ low, value, high float64 }
+
+// cells are those of all codes of a format, by code. A code that is no number
+// has a cell that holds nothing.
+func (f Format) cells() []cell {
+	sign, top := f.sign(), f.largest()
+	all := make([]cell, int(sign)*2)
+	for code := range all {
+		m := byte(code) &^ sign
+		c := cell{value: float64(f.value(m)), high: math.NaN()}
+		c.low = c.value
+		if m > 0 {
+			c.low = (float64(f.value(m-1)) + c.value) / 2
+		}
+		switch {
+		case m < top:
+			c.high = (c.value + float64(f.value(m+1))) / 2
+		case m == top:
+			c.high = c.value * clipped
+		}
+		all[code] = c
+	}
+	return all
+}
+
+// judge collects the errors of one matrix.
+//
+// A weight w with scale s and code q is within the bound where w/s lies in q's
+// cell, the midpoints to the neighbouring codes, widened by the rounding of the
+// quotient; beyond the largest code up to twice that code. The signs have to
+// agree, but for zero. A block whose scale became zero holds weights that round
+// to no scale.
+type judge struct {
+	format              Format
+	cells               []cell
+	outside, first      int64 // weights beyond the bound
+	saturated           int64 // weights beyond the largest code by more than its own spacing
+	nearest             int64 // weights whose code is the nearest in float32
+	loose               int64 // blocks of nvfp4 whose scale is more than twice what they need
+	vanishing           float64
+	ofBound             float64
+	sumError, sumSource float64
+}
+
+func newJudge(f Format) *judge { return &judge{format: f, cells: f.cells(), first: -1} }
+
+// span judges weights that share a scale, the product of the block's and the
+// global one.
+func (j *judge) span(codes []byte, w []float32, block, global float64, at int64) {
+	sign, scale := j.format.sign(), block*global
+	j.vanishing = 0
+	if j.format == NVFP4 { // what rounds to a zero of E4M3
+		j.vanishing = 6 * global / 1024 * (1 + quotient)
+	}
+	top := float32(0)
+	for i, x := range w {
+		c := j.cells[codes[i]]
+		top = max(top, x, -x)
+		value := c.value * scale
+		y := math.Abs(float64(x))
+		if codes[i]&sign != 0 {
+			value = -value
+		}
+		e := math.Abs(float64(x) - value)
+		j.sumError += float64(e * e)
+		j.sumSource += float64(y * y)
+		if !(j.add(c, y, scale, c.value == 0 || x == 0 || math.Signbit(float64(x)) == (codes[i]&sign != 0))) {
+			j.outside++
+			if j.first < 0 {
+				j.first = at + int64(i)
+			}
+		}
+	}
+	if j.format == NVFP4 && float64(top) < 3*scale && block > 1.0/512 && top > 0 {
+		j.loose++
+	}
+}
+
+// add judges one magnitude; same tells that the signs agree.
+func (j *judge) add(c cell, magnitude, scale float64, same bool) bool {
+	if scale == 0 { // for weights alone that vanish beside the smallest scale
+		if magnitude > 0 {
+			j.ofBound = max(j.ofBound, magnitude/j.vanishing)
+		}
+		return magnitude <= j.vanishing
+	}
+	y := magnitude / scale
+	if !same {
+		y = -y
+	}
+	room, off := c.high*(1+quotient)-c.value, y-c.value
+	if off < 0 {
+		room, off = c.value-c.low*(1-quotient), -off
+		if c.value == 0 { // either sign
+			room = c.high * (1 + quotient)
+		}
+	}
+	if c.value == float64(j.format.value(j.format.largest())) && y > c.value*(1+1.0/8) {
+		j.saturated++
+	}
+	if y >= c.low && y <= c.high {
+		j.nearest++
+	}
+	if off == 0 {
+		return true
+	}
+	if !(room > 0) {
+		j.ofBound = math.Inf(1)
+		return false
+	}
+	j.ofBound = max(j.ofBound, off/room)
+	return off <= room
+}
