@@ -7,8 +7,10 @@ import (
 	"io"
 )
 
-// chunk is the most that is allocated ahead of the bytes that were read.
-const chunk = 1 << 20
+const (
+	chunk  = 1 << 20  // bytes, the most that is allocated ahead of those that were read
+	window = 64 << 10 // bytes that are read at once
+)
 
 // cursor reads a header front to back and knows where it is.
 type cursor struct {
@@ -22,7 +24,7 @@ type cursor struct {
 
 func newCursor(r io.ReaderAt, size int64, n *notes) *cursor {
 	limit := min(size, MaxHeader)
-	return &cursor{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, limit), 64<<10), order: binary.LittleEndian, size: limit, notes: n}
+	return &cursor{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, limit), window), order: binary.LittleEndian, size: limit, notes: n}
 }
 
 func (c *cursor) remaining() uint64 { return uint64(c.size - c.off) }
@@ -93,6 +95,16 @@ func (c *cursor) string(what string, limit uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b, err := c.bytes(n, what)
-	return string(b), err
+	if n > window {
+		b, err := c.bytes(n, what)
+		return string(b), err
+	}
+	b, err := c.r.Peek(n) // one copy for each of 100,000 tokens, not two
+	if err != nil {
+		return "", fmt.Errorf("gguf: byte %d: %s: %w", c.off+int64(len(b)), what, err)
+	}
+	s := string(b)
+	c.off += int64(n)
+	_, err = c.r.Discard(n)
+	return s, err
 }

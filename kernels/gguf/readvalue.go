@@ -83,6 +83,9 @@ func collect[T any](n int, read func() (T, error)) ([]T, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(s) == cap(s) { // twice, and at last exactly: append would copy more often
+			s = slices.Grow(s, min(n-len(s), len(s)))
+		}
 		s = append(s, e)
 	}
 	return s, nil
