@@ -93,11 +93,17 @@ func words(e Encoder) []string {
 	var out []string
 	for id := range uint32(e.Size()) {
 		text, _ := e.Token(id)
-		_, isByte := byteOf(text)
-		if e.IsSpecial(id) || isByte || utf8.RuneCountInString(text) < 2 || !utf8.ValidString(text) {
+		if _, isByte := byteOf(text); e.IsSpecial(id) || isByte {
 			continue
 		}
-		out = append(out, strings.ReplaceAll(text, spaceMark, " "))
+		if w, ok := e.(interface{ written(string) string }); ok {
+			text = w.written(text)
+		} else {
+			text = strings.ReplaceAll(text, spaceMark, " ")
+		}
+		if utf8.RuneCountInString(text) >= 2 && utf8.ValidString(text) {
+			out = append(out, text)
+		}
 	}
 	return out
 }

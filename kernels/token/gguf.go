@@ -3,7 +3,6 @@ package token
 import (
 	"encoding/binary"
 	"fmt"
-	"hash"
 	"math"
 	"strings"
 
@@ -16,16 +15,24 @@ import (
 const ggml = "tokenizer.ggml."
 
 // FromGGUF reads the vocabulary of a GGUF file (specification: GGUF, section
-// "Tokenizer"). Only the model "llama" is read; others are refused by name.
-// Flags that the file does not state have llama.cpp's defaults.
-func FromGGUF(f *gguf.File) (*SPM, error) {
+// "Tokenizer"): an [SPM] for the model "llama", a [ByteLevel] for "gpt2" with one of
+// [PreTokenizers]. Others are refused by name. Flags that the file does not state
+// have llama.cpp's defaults.
+func FromGGUF(f *gguf.File) (Encoder, error) {
 	model, err := text(f, ggml+"model")
 	if err != nil {
 		return nil, err
 	}
-	if model != "llama" {
-		return nil, fmt.Errorf("%smodel: got %q, want \"llama\"; other tokenizers are not read from GGUF here, compare with tokenizer.json instead", ggml, model)
+	switch model {
+	case "llama":
+		return spmFromGGUF(f)
+	case "gpt2":
+		return byteLevelFromGGUF(f)
 	}
+	return nil, fmt.Errorf("%smodel: got %q, want \"llama\" or \"gpt2\"; other tokenizers are not read from GGUF here, compare with tokenizer.json instead", ggml, model)
+}
+
+func spmFromGGUF(f *gguf.File) (Encoder, error) {
 	if _, ok := f.KV(ggml + "precompiled_charsmap"); ok {
 		return nil, fmt.Errorf("%sprecompiled_charsmap: got a table of characters, want none", ggml)
 	}
@@ -35,10 +42,58 @@ func FromGGUF(f *gguf.File) (*SPM, error) {
 		}
 	}
 	v := Vocabulary{SpacePrefix: true, AddBOS: true, BOS: 1, EOS: 2}
+	if err := readVocabulary(f, &v); err != nil {
+		return nil, err
+	}
+	var err error
+	if v.Scores, err = array(f, "scores", gguf.Value.Float32s); err != nil {
+		return nil, err
+	}
+	m, err := NewSPM(v)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer.ggml: %w", err)
+	}
+	m.marks = marksOf(f)
+	return m, nil
+}
+
+func byteLevelFromGGUF(f *gguf.File) (Encoder, error) {
+	pre, err := text(f, ggml+"pre")
+	if err != nil {
+		return nil, err
+	}
+	known, ok := llamacppPres[pre]
+	if !ok {
+		return nil, unknownPre(pre)
+	}
+	v := Vocabulary{BOS: 11, EOS: 11, AddBOS: known.addBOS}
+	if err := readVocabulary(f, &v); err != nil {
+		return nil, err
+	}
+	merges, err := array(f, "merges", gguf.Value.Strings)
+	if err != nil {
+		return nil, err
+	}
+	m, err := NewByteLevel(v, merges, pre)
+	if err != nil {
+		return nil, err
+	}
+	m.marks = marksOf(f)
+	return m, nil
+}
+
+func marksOf(f *gguf.File) bosMarks {
+	value, _ := f.KV("tokenizer.chat_template")
+	template, _ := value.Text()
+	return bosMarks{template}
+}
+
+// readVocabulary reads what both models have: flags, ids, tokens and types.
+func readVocabulary(f *gguf.File, v *Vocabulary) error {
 	for key, to := range map[string]*bool{"add_space_prefix": &v.SpacePrefix, "add_bos_token": &v.AddBOS, "add_eos_token": &v.AddEOS} {
 		if value, ok := f.KV(ggml + key); ok {
 			if *to, ok = value.Bool(); !ok {
-				return nil, fmt.Errorf("%s%s: got %v, want a BOOL", ggml, key, value.Type)
+				return fmt.Errorf("%s%s: got %v, want a BOOL", ggml, key, value.Type)
 			}
 		}
 	}
@@ -46,33 +101,27 @@ func FromGGUF(f *gguf.File) (*SPM, error) {
 		if value, ok := f.KV(ggml + key); ok {
 			id, ok := value.Uint()
 			if !ok || id > math.MaxUint32 {
-				return nil, fmt.Errorf("%s%s: got %v, want an id", ggml, key, value)
+				return fmt.Errorf("%s%s: got %v, want an id", ggml, key, value)
 			}
 			*to = uint32(id)
 		}
 	}
+	var err error
 	if v.Tokens, err = array(f, "tokens", gguf.Value.Strings); err != nil {
-		return nil, err
-	}
-	if v.Scores, err = array(f, "scores", gguf.Value.Float32s); err != nil {
-		return nil, err
+		return err
 	}
 	types, err := array(f, "token_type", gguf.Value.Ints)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	v.Types = make([]int32, len(types))
 	for i, t := range types {
 		if t < TypeNormal || t > TypeByte {
-			return nil, fmt.Errorf("%stoken_type: id %d: got %d, want %d to %d", ggml, i, t, TypeNormal, TypeByte)
+			return fmt.Errorf("%stoken_type: id %d: got %d, want %d to %d", ggml, i, t, TypeNormal, TypeByte)
 		}
 		v.Types[i] = int32(t)
 	}
-	m, err := NewSPM(v)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer.ggml: %w", err)
-	}
-	return m, nil
+	return nil
 }
 
 func text(f *gguf.File, key string) (string, error) {
@@ -101,20 +150,24 @@ func array[T any](f *gguf.File, key string, read func(gguf.Value) []T) ([]T, err
 
 // digest is over a plain listing of the vocabulary, so that two files with the
 // same vocabulary have the same.
-func (m *SPM) digest() kernels.Input {
+func digest(v Vocabulary, more []string) kernels.Input {
 	d := godigest.SHA256.Digester()
 	size := int64(0)
-	put := func(h hash.Hash, b []byte) {
-		n, _ := h.Write(b) // a hash never fails
+	put := func(b []byte) {
+		n, _ := d.Hash().Write(b) // a hash never fails
 		size += int64(n)
 	}
-	h := d.Hash()
-	for i, t := range m.v.Tokens {
+	for i, t := range v.Tokens {
 		line := binary.LittleEndian.AppendUint32(nil, uint32(len(t)))
 		line = append(line, t...)
-		line = binary.LittleEndian.AppendUint32(line, math.Float32bits(m.v.Scores[i]))
-		put(h, binary.LittleEndian.AppendUint32(line, uint32(m.v.Types[i])))
+		if len(v.Scores) > 0 {
+			line = binary.LittleEndian.AppendUint32(line, math.Float32bits(v.Scores[i]))
+		}
+		put(binary.LittleEndian.AppendUint32(line, uint32(v.Types[i])))
 	}
-	put(h, fmt.Appendf(nil, "%v %v %v %d %d", m.v.SpacePrefix, m.v.AddBOS, m.v.AddEOS, m.v.BOS, m.v.EOS))
+	put(fmt.Appendf(nil, "%v %v %v %d %d", v.SpacePrefix, v.AddBOS, v.AddEOS, v.BOS, v.EOS))
+	for _, t := range more {
+		put(append(binary.LittleEndian.AppendUint32(nil, uint32(len(t))), t...))
+	}
 	return kernels.Input{Name: "tokenizer.ggml", Digest: d.Digest(), Size: size}
 }

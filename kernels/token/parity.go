@@ -76,6 +76,7 @@ func Parity(ctx context.Context, a, b Encoder, corpus []string) (kernels.Report,
 	report.Metric("texts", "texts", float64(len(corpus)))
 	report.Metric("ids", "ids", float64(ids))
 	report.Metric("texts_differing", "texts", float64(differing))
+	report.Metrics = append(report.Metrics, warnings(a, b))
 	if err := plant(ctx, b, corpus, &report.Controls); err != nil {
 		return report, err
 	}
@@ -86,6 +87,26 @@ func Parity(ctx context.Context, a, b Encoder, corpus []string) (kernels.Report,
 		report.Verdict = kernels.Undecided
 	}
 	return report, nil
+}
+
+// warnings counts what a user of the vocabulary should know although every text
+// has its ids, and names it in the metric's identity.
+func warnings(sides ...Encoder) kernels.Metric {
+	m := kernels.Metric{Name: "warnings", Unit: "warnings"}
+	for _, side := range sides {
+		s, ok := side.(interface{ Warnings() []kernels.Finding })
+		if !ok {
+			continue
+		}
+		for _, f := range s.Warnings() {
+			if m.Identity == nil {
+				m.Identity = map[string]string{}
+			}
+			m.Value++
+			m.Identity[f.Check] = f.String()
+		}
+	}
+	return m
 }
 
 // compareText gives the number of ids compared and what differs.

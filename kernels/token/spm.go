@@ -17,6 +17,7 @@ type SPM struct {
 	marked []uint32 // control, unknown and user-defined tokens, longest first
 	size   int
 	source kernels.Input
+	marks  bosMarks
 }
 
 const spaceMark = "\u2581" // ▁ stands for a space in tokens
@@ -29,7 +30,7 @@ func (m *SPM) Encode(text string, addSpecial bool) []uint32 {
 		ids = append(ids, m.v.BOS)
 	}
 	prefix := m.v.SpacePrefix
-	for _, f := range m.fragments(text) {
+	for _, f := range fragments(text, m.marked, m.v.Tokens) {
 		if f.token {
 			ids = append(ids, f.id)
 			prefix = m.v.SpacePrefix
@@ -45,40 +46,6 @@ func (m *SPM) Encode(text string, addSpecial bool) []uint32 {
 		ids = append(ids, m.v.EOS)
 	}
 	return ids
-}
-
-// fragments cuts the text at the longest special token wherever it stands,
-// then what is left at the next.
-func (m *SPM) fragments(text string) []fragment {
-	var out []fragment
-	if text != "" {
-		out = []fragment{{text: text}}
-	}
-	for _, id := range m.marked {
-		token := m.v.Tokens[id]
-		if !strings.Contains(text, token) {
-			continue
-		}
-		var cut []fragment
-		for _, f := range out {
-			for !f.token {
-				before, after, found := strings.Cut(f.text, token)
-				if !found {
-					break
-				}
-				if before != "" {
-					cut = append(cut, fragment{text: before})
-				}
-				cut = append(cut, fragment{token: true, id: id})
-				f.text = after
-			}
-			if f.token || f.text != "" {
-				cut = append(cut, f)
-			}
-		}
-		out = cut
-	}
-	return out
 }
 
 // bigram is a pair of neighbours that would make a token.
@@ -216,3 +183,6 @@ func (m *SPM) IsSpecial(id uint32) bool {
 
 // Source names the vocabulary by its content.
 func (m *SPM) Source() kernels.Input { return m.source }
+
+// written is a token as it stands in a text.
+func (m *SPM) written(token string) string { return strings.ReplaceAll(token, spaceMark, " ") }

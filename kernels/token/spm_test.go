@@ -46,7 +46,7 @@ func exampleSPM(t testing.TB) *token.SPM {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spm
+	return spm.(*token.SPM)
 }
 
 func TestGGUFVocabularyEqualsTheLibrary(t *testing.T) {
@@ -154,7 +154,8 @@ func TestFromGGUFRefusals(t *testing.T) {
 		value     gguf.Value
 		want      string
 	}{
-		{"byte-level BPE", "tokenizer.ggml.model", gguf.String("gpt2"), `tokenizer.ggml.model: got "gpt2", want "llama"`},
+		{"byte-level BPE of no known kind", "tokenizer.ggml.model", gguf.String("gpt2"), `tokenizer.ggml.pre: got the pre-tokenizer "default"`},
+		{"another model", "tokenizer.ggml.model", gguf.String("t5"), `tokenizer.ggml.model: got "t5"`},
 		{"a model that is no text", "tokenizer.ggml.model", gguf.Uint32(1), "tokenizer.ggml.model: got UINT32, want a string"},
 		{"scores of another type", "tokenizer.ggml.scores", gguf.Int32s([]int32{1}), "tokenizer.ggml.scores: got an array of 1 INT32"},
 		{"a flag that is a number", "tokenizer.ggml.add_bos_token", gguf.Uint32(1), "add_bos_token: got UINT32, want a BOOL"},

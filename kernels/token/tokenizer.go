@@ -23,6 +23,7 @@ type Tokenizer struct {
 	tokens    []string // by id
 	ids       map[string]uint32
 	special   map[uint32]bool
+	byteLevel bool // tokens are written in byte characters
 	source    kernels.Input
 }
 
@@ -89,8 +90,18 @@ func (t *Tokenizer) load(f map[string]node) (err error) {
 	if t.around, err = loadPostProcessor(f["post_processor"], len(t.tokens)); err != nil {
 		return err
 	}
+	kind, _ := f["decoder"].kind()
+	t.byteLevel = kind == "ByteLevel"
 	t.decode, err = loadDecoder(f["decoder"])
 	return err
+}
+
+// written is a token as it stands in a text.
+func (t *Tokenizer) written(token string) string {
+	if t.byteLevel {
+		return fromByteChars(token)
+	}
+	return strings.ReplaceAll(token, spaceMark, " ")
 }
 
 // checkFirst refuses the scheme "first" where what precedes the split could

@@ -68,10 +68,10 @@ func NewSPM(v Vocabulary) (*SPM, error) {
 	if (v.AddBOS && int64(v.BOS) >= int64(n)) || (v.AddEOS && int64(v.EOS) >= int64(n)) {
 		return nil, fmt.Errorf("vocabulary: got the ids %d (BOS) and %d (EOS), want ids below %d", v.BOS, v.EOS, n)
 	}
-	slices.SortStableFunc(m.marked, func(a, b uint32) int { return len(v.Tokens[b]) - len(v.Tokens[a]) })
+	longestFirst(m.marked, v.Tokens)
 	for m.size = n; m.size > 0 && v.Types[m.size-1] == TypeUnused; m.size-- {
 	}
-	m.source = m.digest()
+	m.source = digest(v, nil)
 	return m, nil
 }
 
