@@ -3,6 +3,8 @@ package derive
 import (
 	"context"
 	"slices"
+
+	"github.com/weighmaster/weighmaster/kernels/quant"
 )
 
 // probeSize is about the number of weights of each of a tensor's two probes.
@@ -139,24 +141,9 @@ func refine(ctx context.Context, pairs []*pair, list []making, file making, how 
 		if diffs[i].blocks == 0 {
 			continue
 		}
-		best, fewest := making{}, int64(-1)
-		unit := p.width() * max(1, probeSize/p.width())
-		probed := min(2*unit, p.src.rows.Weights()) / int64(p.dst.rows.Codec.Weights)
-		for _, m := range list {
-			own := m.of(p)
-			blocks, err := p.probe(ctx, own)
-			if err != nil {
-				return file, nil, nil, err
-			}
-			if fewest < 0 || blocks < fewest {
-				best, fewest = own, blocks
-			}
-			if blocks == 0 {
-				break
-			}
-		}
-		if best.matrix && 2*fewest > probed {
-			best.matrix = false // the matrix does not explain it: measure beside a tensor made without one
+		best, err := p.nearest(ctx, list)
+		if err != nil {
+			return file, nil, nil, err
 		}
 		if best != how[i] {
 			again, at, ways = append(again, p), append(at, i), append(ways, best)
@@ -172,4 +159,37 @@ func refine(ctx context.Context, pairs []*pair, list []making, file making, how 
 		}
 	}
 	return file, how, diffs, nil
+}
+
+// nearest finds the way with the fewest differing blocks in a pair's probes.
+// Builds differ in a small part of the blocks: where the plain one differs in
+// most of them, the others are not tried, and a matrix that does not help is left out.
+func (p *pair) nearest(ctx context.Context, list []making) (making, error) {
+	unit := p.width() * max(1, probeSize/p.width())
+	most := min(2*unit, p.src.rows.Weights()) / int64(p.dst.rows.Codec.Weights) / 2
+	best, fewest := plainly, int64(-1)
+	far := map[making]bool{}
+	for _, m := range list {
+		own := m.of(p)
+		family := own
+		family.build = quant.Plain
+		if far[family] {
+			continue
+		}
+		blocks, err := p.probe(ctx, own)
+		if err != nil {
+			return best, err
+		}
+		far[family] = own == family && blocks > most
+		if fewest < 0 || blocks < fewest {
+			best, fewest = own, blocks
+		}
+		if blocks == 0 {
+			break
+		}
+	}
+	if fewest > most {
+		return plainly, nil
+	}
+	return best, nil
 }
