@@ -25,7 +25,7 @@ func compareContent(ctx context.Context, src, dst *side) (Relation, error) {
 	for i := range dst.tensors {
 		r.Types[typeName(dst.tensors[i].typ)]++
 	}
-	r.Recipe = countedTypes(r.Types)
+	r.Recipe, _ = recognize(dst, false)
 	r.Unproven = fmt.Sprintf("Which tensor plays which part: %q has no mapping, so that names, hyper-parameters and tokens were not compared.", found.Architecture)
 	if len(found.OnlySource)+len(found.OnlyTarget) > 0 {
 		r.Kind = ContentPartly

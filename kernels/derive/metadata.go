@@ -67,7 +67,7 @@ func compareKVs(src *side, product []gguf.KV, model *convert.Model) []kernels.Fi
 }
 
 // claims tells the keys that are not derived from this source: what a quantizer
-// notes, what depends on the types (see recipe), and beside a snapshot every
+// notes, what depends on the types (see label), and beside a snapshot every
 // general.… key but the architecture.
 func claims(key string, snapshot bool) bool {
 	switch {
@@ -89,20 +89,20 @@ func undecidedOnly(findings []kernels.Finding) bool {
 	return true
 }
 
-// recipes are the file types whose tensors all have one type, norms and vectors apart.
-var recipes = map[uint64]gguf.Type{
+// oneType are the file types whose tensors all have one type, norms and vectors apart.
+var oneType = map[uint64]gguf.Type{
 	convert.FileF32: gguf.F32, convert.FileF16: gguf.F16, convert.FileBF16: gguf.BF16, convert.FileQ8_0: gguf.Q8_0,
 }
 
-// recipe holds the declared general.file_type against the types of the tensors,
+// label holds the declared general.file_type against the types of the tensors,
 // where the file type stands for one type.
-func recipe(dst *side) []kernels.Finding {
+func label(dst *side) []kernels.Finding {
 	if dst.snapshot() {
 		return nil
 	}
 	value, _ := kv(dst.kvs, "general.file_type")
 	declared, ok := value.Uint()
-	want, single := recipes[declared]
+	want, single := oneType[declared]
 	if !ok || !single {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
-	"github.com/weighmaster/weighmaster/kernels/convert"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/recipe"
 )
 
 // Kind is what a target is to a source.
@@ -70,8 +70,9 @@ type Relation struct {
 	Build        string           `json:"build"`
 	Intermediate string           `json:"intermediate"` // type that the weights passed through and that changed them, empty for none
 	Matrix       *MatrixUse       `json:"matrix"`       // null where no matrix is at hand or claimed
-	Recipe       string           `json:"recipe"`       // types of the target's matrices with their number: "Q8_0 (38)"
-	Types        map[string]int   `json:"types"`        // of all of the target's tensors
+	Recipe       RecipeUse        `json:"recipe"`
+	Whole        *Whole           `json:"whole"` // null unless every tensor is class A and the target is one GGUF file
+	Types        map[string]int   `json:"types"` // of all of the target's tensors
 	Tensors      []TensorRelation `json:"tensors"`
 	// Bijection is what both sides have in common by content, where an architecture has no mapping; else null.
 	Bijection *Bijection `json:"bijection"`
@@ -105,20 +106,22 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 		return Relation{}, err
 	}
 	r := Relation{Types: inv.types, Tensors: []TensorRelation{}, Findings: inv.findings, Metadata: compareMetadata(src, dst)}
-	matrices := map[string]int{}
 	for i := range dst.tensors {
 		t := &dst.tensors[i]
-		if convert.Quantizes(t.name, t.dims) {
-			matrices[t.typ.String()]++
-		}
 		if s, result := src.byName[t.name], inv.results[t.name]; s != nil && result.state != misplaced {
 			r.Tensors = append(r.Tensors, result.relation(s, t))
 		}
 	}
-	r.Recipe = countedTypes(matrices)
 	r.Kind, r.Class = judgeRelation(src, dst, inv, r)
 	inv.name(&r)
 	r.Matrix = matrixUse(dst, inv, o)
+	var match recipe.Match
+	r.Recipe, match = recognize(dst, r.Matrix != nil && (r.Matrix.Claim != "" || len(r.Matrix.Used) > 0))
+	if r.Class == ClassA {
+		if r.Whole, err = whole(ctx, src, dst, inv, match); err != nil {
+			return Relation{}, err
+		}
+	}
 	r.Unproven = unprovenFile(r)
 	return r, nil
 }

@@ -42,7 +42,7 @@ func TestCompareNamesTheRelation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Kind != c.kind || r.Class != c.class || r.Recipe != c.recipe || (len(r.Metadata) > 0) != c.metadata {
+			if r.Kind != c.kind || r.Class != c.class || r.Recipe.Types != c.recipe || (len(r.Metadata) > 0) != c.metadata {
 				t.Errorf("got %q, class %q, recipe %q, metadata %v; want %q, %q, %q\nfindings: %v", r.Kind, r.Class, r.Recipe, r.Metadata, c.kind, c.class, c.recipe, r.Findings)
 			}
 			body, err := json.Marshal(r)
