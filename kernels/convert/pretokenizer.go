@@ -25,7 +25,7 @@ func (e *UnknownPreTokenizerError) Error() string {
 }
 
 // preTokenizer names the pre-tokenizer of a vocabulary by what it makes of [checkText].
-func preTokenizer(t *token.Tokenizer) (string, error) {
+func preTokenizer(t token.Encoder) (string, error) {
 	list := []byte{'['}
 	for i, id := range t.Encode(checkText, true) {
 		if i > 0 {
