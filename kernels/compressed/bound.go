@@ -1,6 +1,8 @@
 package compressed
 
-import "math"
+import (
+	"math"
+)
 
 // clipped is how far beyond the largest code a weight may lie: scale searches
 // (mean square error, importance) shrink a block's scale by at most a half.

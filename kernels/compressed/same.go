@@ -2,7 +2,6 @@ package compressed
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -246,6 +245,3 @@ func (s *Sameness) scales(_ context.Context, a, b *Model) error {
 	}
 	return nil
 }
-
-// numberBytes is a float32 as it is stored.
-func numberBytes(x float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)) }

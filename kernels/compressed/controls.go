@@ -1,0 +1,170 @@
+package compressed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing/fstest"
+
+	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/safetensors"
+)
+
+// planter lays faults over a folder that was accepted.
+type planter struct {
+	source, target fs.FS
+	matrix         Matrix // nvfp4
+	at             int64  // a block whose scale and codes are not small
+	plain          safetensors.SnapshotTensor
+}
+
+var errNothingToPlant = errors.New("compressed: the folder has no nvfp4 matrix with a block of large codes, or no tensor beside")
+
+func newPlanter(source, target fs.FS) (planter, error) {
+	p := planter{source: source, target: target, at: -1}
+	m, err := Open(target)
+	if err != nil {
+		return p, err
+	}
+	defer m.Close()
+	for _, t := range m.Plain {
+		if t.End > t.Begin {
+			p.plain = t
+		}
+	}
+	for _, one := range m.Matrices {
+		if one.Format != NVFP4 || p.at >= 0 {
+			continue
+		}
+		p.matrix = one
+		if p.at, err = firstLarge(m, one); err != nil {
+			return p, err
+		}
+	}
+	if p.at < 0 || p.plain.Name == "" {
+		return p, errNothingToPlant
+	}
+	return p, nil
+}
+
+// firstLarge finds a block with a normal scale below half the largest and a
+// first code of at least 2, in the first chunk; -1 for none.
+func firstLarge(m *Model, one Matrix) (int64, error) {
+	r, err := newReader(m, one)
+	if err != nil {
+		return -1, err
+	}
+	codes := make([]byte, min(chunk, r.weights()))
+	if err := r.read(codes); err != nil {
+		return -1, err
+	}
+	for i := 0; i < len(codes); i += 16 {
+		s, err := r.scales.at(uint64(i / 16))
+		if err != nil {
+			return -1, err
+		}
+		if s >= 1.0/32 && s < 200 && one.Format.value(codes[i]&7) >= 2 {
+			return int64(i / 16), nil
+		}
+	}
+	return -1, nil
+}
+
+// flip gives a view with one bit of a tensor's bytes changed.
+func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (folder.View, error) {
+	m, err := Open(p.target)
+	if err != nil {
+		return folder.View{}, err
+	}
+	defer m.Close()
+	b := make([]byte, 1)
+	if _, err := m.Snapshot.Section(t).ReadAt(b, offset); err != nil && err != io.EOF {
+		return folder.View{}, err
+	}
+	b[0] ^= 1 << bit
+	return folder.View{FS: p.target, Patches: map[string][]kernels.Patch{m.Snapshot.Shards[t.Shard].Name: {{Offset: t.Begin + offset, Bytes: b}}}}, nil
+}
+
+// rename gives a tensor another name of the same length, in its shard and in the index.
+func (p planter) rename(t safetensors.SnapshotTensor) (folder.View, error) {
+	m, err := Open(p.target)
+	if err != nil {
+		return folder.View{}, err
+	}
+	defer m.Close()
+	shard := m.Snapshot.Shards[t.Shard]
+	header := make([]byte, shard.File.HeaderSize)
+	if _, err := shard.R.ReadAt(header, 0); err != nil && err != io.EOF {
+		return folder.View{}, err
+	}
+	old := []byte(`"` + t.Name + `"`)
+	at := bytes.Index(header, old)
+	if at < 0 {
+		return folder.View{}, fmt.Errorf("compressed: %s is not in the header as it is written", t.Name)
+	}
+	now := bytes.Clone(old)
+	now[1] = '_'
+	v := folder.View{FS: p.target, Patches: map[string][]kernels.Patch{shard.Name: {{Offset: int64(at), Bytes: now}}}}
+	if m.Snapshot.Index == nil {
+		return v, nil
+	}
+	index, err := folder.Read(p.target, safetensors.IndexName)
+	v.Files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
+	return v, err
+}
+
+// control plants one fault and is red where a finding names what it should.
+type control struct {
+	name, fault, want string
+	plant             func(p planter) (folder.View, error)
+}
+
+var controls = []control{
+	{"the largest bit of one code", "one code", CheckRebuilt, func(p planter) (folder.View, error) { return p.flip(p.matrix.Codes, p.at*8, 2) }},
+	{"the sign of one code", "one sign", CheckRebuilt, func(p planter) (folder.View, error) { return p.flip(p.matrix.Codes, p.at*8, 3) }},
+	{"one block's scale doubled or halved", "one scale", CheckRebuilt, func(p planter) (folder.View, error) { return p.flip(p.matrix.Scale, p.at, 3) }},
+	{"the global scale times or over a power of two", "global scale", CheckRebuilt, func(p planter) (folder.View, error) { return p.flip(*p.matrix.Global, 3, 0) }},
+	{"the global scale under another name", "missing global scale", CheckStructure, func(p planter) (folder.View, error) { return p.rename(*p.matrix.Global) }},
+	{"the codes under another name", "missing codes", CheckStructure, func(p planter) (folder.View, error) { return p.rename(p.matrix.Codes) }},
+	{"one bit of a tensor that is stored as it is", "untouched tensor changed", CheckUntouched, func(p planter) (folder.View, error) { return p.flip(p.plain, 0, 0) }},
+	{"a tensor under another name", "tensor missing", CheckMissing, func(p planter) (folder.View, error) { return p.rename(p.plain) }},
+	{"a configuration of integers", "wrong configuration", CheckConfig, func(p planter) (folder.View, error) {
+		o, err := folder.ReadObject(p.target, configName)
+		if err != nil {
+			return folder.View{}, err
+		}
+		o["quantization_config"] = map[string]any{"quant_method": "modelopt", "quant_algo": "INT8_SQ"}
+		return folder.View{FS: p.target, Files: fstest.MapFS{configName: {Data: folder.JSON(o)}}}, nil
+	}},
+	{"model-stray.safetensors beside the shards", "stray shard", safetensors.CheckStrayShard, func(p planter) (folder.View, error) {
+		return folder.View{FS: p.target, Files: fstest.MapFS{"model-stray.safetensors": {Data: []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}}, nil
+	}},
+}
+
+// plant runs every control. Only the tensors with the fault are read again.
+func (p planter) plant(ctx context.Context, c *kernels.Controls) error {
+	only := map[string]bool{p.matrix.Weight(): true, p.plain.Name: true}
+	for _, control := range controls {
+		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
+		v, err := control.plant(p)
+		if err != nil {
+			return err
+		}
+		_, found, err := compareFolders(ctx, p.source, v, only)
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if !result.Red && strings.Contains(f.String(), control.want) {
+				result.Red, result.Detail = true, f.String()
+			}
+		}
+		c.Add(result)
+	}
+	return nil
+}
