@@ -55,9 +55,10 @@ func blockIQ4XS[B build](dst *[136]byte, x *[256]float32, importance []float32) 
 
 // meanSquare2 is twice the mean of the squares.
 func meanSquare2[B build](x []float32) float32 {
+	var b B
 	var sum float32
 	for _, v := range x {
-		sum = mulAddIf[B](fuseSquaresIQ4, v, v, sum)
+		sum = mulAddIf(b, fuseSquaresIQ4, v, v, sum)
 	}
 	return float32(sum * (2 / float32(len(x))))
 }

@@ -77,7 +77,11 @@ func signedBlocks[B build](limit int32, src []float32, width int, importance []f
 
 // offsetBlocks gives scale, offset and codes of every block of Q4_1 (limit 15) or Q5_1 (31).
 func offsetBlocks[B build](limit int32, src []float32, width int, importance []float32, codes *blockCodes, emit func(d, m float32)) {
-	search := offsetSearch{limit: limit, first: -0.9, step: 0.05, tries: 36}
+	table := tableTo15
+	if limit == 31 {
+		table = tableTo31
+	}
+	search := offsetSearch{limit: limit, table: table, first: -0.9, step: 0.05, tries: 36}
 	var w [32]float32
 	for len(src) > 0 {
 		row := src[:width]
@@ -101,11 +105,12 @@ func offsetBlocks[B build](limit int32, src []float32, width int, importance []f
 
 // signedPeak maps the peak to −limit.
 func signedPeak[B build](limit int32, x *[32]float32, codes *blockCodes) float32 {
+	var b B
 	top, _ := peak(x[:])
 	d := top / float32(-limit)
 	inverse := reciprocal(d)
 	for i, v := range x {
-		code := truncateByte[B](mulAddIf[B](fuseNearest, v, inverse, float32(limit)+0.5))
+		code := truncateByte[B](mulAddIf(b, fuseNearest, v, inverse, float32(limit)+0.5))
 		codes[i] = byte(min(2*limit-1, code))
 	}
 	return d
@@ -113,6 +118,7 @@ func signedPeak[B build](limit int32, x *[32]float32, codes *blockCodes) float32
 
 // offsetRange maps the smallest weight to 0 and the largest to limit. Only Q4_1 limits the codes.
 func offsetRange[B build](limit int32, x *[32]float32, codes *blockCodes) (d, m float32) {
+	var b B
 	low, high := float32(math.MaxFloat32), float32(-math.MaxFloat32)
 	for _, v := range x {
 		if v < low {
@@ -125,7 +131,7 @@ func offsetRange[B build](limit int32, x *[32]float32, codes *blockCodes) (d, m 
 	d = (high - low) / float32(limit)
 	inverse := reciprocal(d)
 	for i, v := range x {
-		q := mulAddIf[B](fuseNearest, v-low, inverse, 0.5)
+		q := mulAddIf(b, fuseNearest, v-low, inverse, 0.5)
 		if limit == 15 {
 			codes[i] = byte(min(limit, truncateByte[B](q)))
 		} else {

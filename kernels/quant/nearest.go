@@ -14,7 +14,8 @@ func nearest(f float32) int32 {
 // nearestProduct is nearest(x·y), where a fusing build adds the magic number
 // to the unrounded product.
 func nearestProduct[B build](x, y float32) int32 {
-	return int32(math.Float32bits(mulAddIf[B](fuseNearest, x, y, magic))&0x7FFFFF) - 0x400000
+	var b B
+	return int32(math.Float32bits(mulAddIf(b, fuseNearest, x, y, magic))&0x7FFFFF) - 0x400000
 }
 
 // clamp limits a code to low … high.

@@ -6,8 +6,8 @@ package quant
 // quantize_row_q2_K_impl of ggml.
 
 var (
-	searchQ2K       = offsetSearch{limit: 3, first: -0.5, step: 0.1, tries: 15, absolute: true}
-	searchQ2KMatrix = offsetSearch{limit: 3, first: -0.9, step: 0.05, tries: 36}
+	searchQ2K       = offsetSearch{limit: 3, table: tableTo3, first: -0.5, step: 0.1, tries: 15, absolute: true}
+	searchQ2KMatrix = offsetSearch{limit: 3, table: tableTo3, first: -0.9, step: 0.05, tries: 36}
 )
 
 func rowsQ2K[B build](dst []byte, src []float32, width int, importance []float32) {

@@ -6,10 +6,10 @@ package quant
 // Reference: quantize_row_q4_K_ref, quantize_row_q4_K_impl and their Q5_K sisters of ggml.
 
 var (
-	searchQ4K       = offsetSearch{limit: 15, first: -1, step: 0.1, tries: 20}
-	searchQ5K       = offsetSearch{limit: 31, first: -0.5, step: 0.1, tries: 15}
-	searchQ4KMatrix = offsetSearch{limit: 15, first: -0.9, step: 0.05, tries: 36}
-	searchQ5KMatrix = offsetSearch{limit: 31, first: -0.9, step: 0.05, tries: 36}
+	searchQ4K       = offsetSearch{limit: 15, table: tableTo15, first: -1, step: 0.1, tries: 20}
+	searchQ5K       = offsetSearch{limit: 31, table: tableTo31, first: -0.5, step: 0.1, tries: 15}
+	searchQ4KMatrix = offsetSearch{limit: 15, table: tableTo15, first: -0.9, step: 0.05, tries: 36}
+	searchQ5KMatrix = offsetSearch{limit: 31, table: tableTo31, first: -0.9, step: 0.05, tries: 36}
 )
 
 func rowsQ4K[B build](dst []byte, src []float32, width int, importance []float32) {
@@ -107,8 +107,9 @@ func scalesQ45KMatrix[B build](codes *[256]byte, head *[16]byte, x, importance *
 
 // sumOfSquares adds the squares in order.
 func sumOfSquares[B build](x []float32) (sum float32) {
+	var b B
 	for _, v := range x {
-		sum = mulAddIf[B](fuseSquares, v, v, sum)
+		sum = mulAddIf(b, fuseSquares, v, v, sum)
 	}
 	return sum
 }

@@ -5,6 +5,7 @@ package quant
 // matrix. len(x) ≤ 16; codes and w have as many numbers. A negative x gets a code that wraps
 // in its byte, as in the reference: make_qp_quants.
 func fitScales[B build](limit int32, x []float32, codes []byte, w []float32) float32 {
+	var b B
 	var high float32
 	for _, v := range x {
 		if !(high > v) {
@@ -21,7 +22,7 @@ func fitScales[B build](limit int32, x []float32, codes []byte, w []float32) flo
 	for i, v := range x {
 		codes[i] = byte(nearestProduct[B](inverse, v))
 		diff := mulAdd[B](-scale, float32(codes[i]), v)
-		least = mulAddIf[B](fuseSearch, float32(w[i]*diff), diff, least)
+		least = mulAddIf(b, fuseSearch, float32(w[i]*diff), diff, least)
 	}
 	for step := int32(-4); step <= 4; step++ {
 		if step == 0 {
@@ -33,7 +34,7 @@ func fitScales[B build](limit int32, x []float32, codes []byte, w []float32) flo
 		for i, v := range x {
 			code := min(limit, nearestProduct[B](tried, v))
 			diff := mulAdd[B](-scale, float32(code), v)
-			sum = mulAddIf[B](fuseSearch, float32(w[i]*diff), diff, sum)
+			sum = mulAddIf(b, fuseSearch, float32(w[i]*diff), diff, sum)
 		}
 		if sum < least {
 			least, inverse = sum, tried
@@ -44,8 +45,8 @@ func fitScales[B build](limit int32, x []float32, codes []byte, w []float32) flo
 		code := min(limit, nearestProduct[B](inverse, v))
 		codes[i] = byte(code)
 		l := float32(code)
-		sumLX = mulAddIf[B](fuseSearch, float32(w[i]*v), l, sumLX)
-		sumL2 = mulAddIf[B](fuseSearch, float32(w[i]*l), l, sumL2)
+		sumLX = mulAddIf(b, fuseSearch, float32(w[i]*v), l, sumLX)
+		sumL2 = mulAddIf(b, fuseSearch, float32(w[i]*l), l, sumL2)
 	}
 	sumLX, sumL2 = improveScales[B](limit, x, codes, w, sumLX, sumL2)
 	if sumL2 > 0 {

@@ -1,5 +1,10 @@
 package quant
 
+import (
+	"math"
+	"math/bits"
+)
+
 // signedFit is the outcome of a search for the scale of a group of weights whose
 // codes are signed: weight ≈ scale·code, −limit ≤ code < limit.
 type signedFit struct {
@@ -22,7 +27,7 @@ func signedRaw[B build](f signedFit, codes []byte, x []float32) {
 // fitSigned finds the scale with the least weighted square error among nineteen:
 // the one that maps the peak to −limit, and its neighbours at steps of a tenth
 // of a code. Each is then improved by the least-squares scale for its codes.
-// x has 16 or 32 numbers, w as many weights, or none for the squares of x. Reference: make_qx_quants with rmse_type 1.
+// x has 16 or 32 numbers, w as many weights. Reference: make_qx_quants with rmse_type 1.
 func fitSigned[B build](limit int32, x, w []float32) signedFit {
 	top, size := peak(x)
 	if size < tiny {
@@ -32,8 +37,15 @@ func fitSigned[B build](limit int32, x, w []float32) signedFit {
 	if len(x) == 32 {
 		first, later = fuseSearch, fuseAll
 	}
+	var codes groupCodes
+	var weighted [32]float32
+	for i, v := range x {
+		weighted[i] = float32(w[i] * v)
+	}
+	table := signedTables[bits.TrailingZeros32(uint32(limit)>>2)]
 	inverse := float32(-limit) / top
-	sumLX, sumL2 := signedSums[B](first, inverse, limit, x, w)
+	fill[B](&codes, table, inverse, 0, x)
+	sumLX, sumL2 := signedSums[B](first, codes[:len(x)], weighted[:len(x)], w)
 	fit := signedFit{inverse: inverse, limit: limit}
 	if sumL2 != 0 {
 		fit.scale = sumLX / sumL2
@@ -44,7 +56,10 @@ func fitSigned[B build](limit int32, x, w []float32) signedFit {
 			continue
 		}
 		inverse := -mulAdd[B](0.1, float32(step), float32(limit)) / top
-		sumLX, sumL2 := signedSums[B](later, inverse, limit, x, w)
+		if !fill[B](&codes, table, inverse, 0, x) && step > -9 {
+			continue
+		}
+		sumLX, sumL2 := signedSums[B](later, codes[:len(x)], weighted[:len(x)], w)
 		if sumL2 > 0 && float32(sumLX*sumLX) > float32(best*sumL2) {
 			fit.inverse, fit.scale = inverse, sumLX/sumL2
 			best = float32(fit.scale * sumLX)
@@ -53,14 +68,15 @@ func fitSigned[B build](limit int32, x, w []float32) signedFit {
 	return fit
 }
 
-// signedSums gives Σ w·x·code and Σ w·code² for the codes of an inverse scale.
-// The property says which builds fuse the sums.
-func signedSums[B build](property int, inverse float32, limit int32, x, w []float32) (lx, l2 float32) {
-	for i, v := range x {
-		code := float32(clamp(nearestProduct[B](inverse, v), -limit, limit-1))
-		weight := w[i]
-		lx = mulAddIf[B](property, float32(weight*v), code, lx)
-		l2 = mulAddIf[B](property, float32(weight*code), code, l2)
+// signedSums gives Σ w·x·code and Σ w·code²; weighted holds w·x. The property
+// says which builds fuse the sums.
+func signedSums[B build](property int, codes []uint32, weighted, w []float32) (lx, l2 float32) {
+	var b B
+	weighted, w = weighted[:len(codes)], w[:len(codes)]
+	for i, c := range codes {
+		code := math.Float32frombits(c)
+		lx = mulAddIf(b, property, weighted[i], code, lx)
+		l2 = mulAddIf(b, property, float32(w[i]*code), code, l2)
 	}
 	return lx, l2
 }
