@@ -28,6 +28,7 @@ type modelSummary struct {
 	Templates    []gguf.Template     `json:"templates,omitempty"`
 	Quantization *gguf.Quantization  `json:"quantization,omitempty"`
 	Imatrix      []gguf.Named        `json:"imatrixClaims,omitempty"`
+	Recipe       *recipeLine         `json:"recipe,omitempty"` // by the types of the tensors
 	Metadata     map[string]string   `json:"metadata"`
 	Files        []fileLine          `json:"files"`
 	Tensors      []tensorLine        `json:"tensors,omitempty"`
@@ -44,6 +45,14 @@ type typeCount struct {
 	Tensors  int    `json:"tensors"`
 	Elements uint64 `json:"elements"`
 	Bytes    int64  `json:"bytes"`
+}
+
+// recipeLine is the llama-quantize recipe that the types of the tensors fit, or come nearest to.
+type recipeLine struct {
+	Claimed     string   `json:"claimed,omitempty"` // the name of general.file_type
+	Name        string   `json:"name"`
+	Exact       bool     `json:"exact"`
+	Differences []string `json:"differences,omitempty"`
 }
 
 // fileLine is one file of the model; digests only where they were asked for.

@@ -20,6 +20,7 @@ func inspectFolder(ctx context.Context, path string, o inspectOptions) (modelSum
 	m := snap.Summarize(root)
 	s := modelSummary{Path: path, Format: "safetensors", Container: m.Container, Architecture: m.Architecture, Warnings: m.Warnings}
 	s.count(m.Types, m.Parameters, m.Bytes)
+	s.folderTemplates(root)
 	return s, s.shards(ctx, snap.Shards, o)
 }
 

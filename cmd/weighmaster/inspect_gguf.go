@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/recipe"
 )
 
 func inspectGGUF(ctx context.Context, path string, o inspectOptions) (modelSummary, error) {
@@ -53,6 +54,7 @@ func inspectGGUF(ctx context.Context, path string, o inspectOptions) (modelSumma
 		tensors[t.Part] = append(tensors[t.Part], i)
 		s.Tensors = append(s.Tensors, line)
 	}
+	s.recognize(f)
 	if err := s.hashParts(ctx, f.Parts, tensors, o); err != nil {
 		return s, err
 	}
@@ -60,6 +62,29 @@ func inspectGGUF(ctx context.Context, path string, o inspectOptions) (modelSumma
 		return s, s.hashTurned(ctx, f)
 	}
 	return s, nil
+}
+
+// recognize names the recipe that fits the tensors' types. A file without what recipes depend on has none.
+func (s *modelSummary) recognize(f *gguf.File) {
+	model, err := recipe.ModelOf(f)
+	if err != nil {
+		return
+	}
+	var claimed *uint32
+	line := recipeLine{}
+	if s.Quantization != nil && s.Quantization.FileType != nil {
+		claimed = s.Quantization.FileType
+		line.Claimed, _ = recipe.FileTypeName(*claimed)
+	}
+	best, _ := recipe.Recognize(model, nil, claimed, len(s.Imatrix) > 0)
+	line.Name, line.Exact = best.String(), best.Exact
+	for _, d := range best.Differences {
+		line.Differences = append(line.Differences, d.String())
+	}
+	if doubt := best.Claim(claimed); doubt != "" {
+		s.Warnings = append(s.Warnings, doubt)
+	}
+	s.Recipe = &line
 }
 
 // hashTurned gives the tensors of a big-endian file the digests that they have in a little-endian one.

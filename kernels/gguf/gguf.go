@@ -67,6 +67,7 @@ type File struct {
 	kvs     map[string]int
 	tensors map[string]int
 	splitNo uint64
+	headers []int64 // bytes before the tensor data of each part
 	notes   *notes
 }
 

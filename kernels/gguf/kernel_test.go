@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/kernels"
 )
@@ -30,8 +31,8 @@ func TestKernelFindsEveryPlantedFault(t *testing.T) {
 				t.Errorf("%s: control %q came out green: %s", name, c.Name, c.Detail)
 			}
 		}
-		if r.Verdict != kernels.Passed || r.Controls.Planted != len(controls) {
-			t.Errorf("%s: got %s, %d planted, %v; want passed and %d", name, r.Verdict, r.Controls.Planted, r.Findings, len(controls))
+		if r.Verdict != kernels.Passed || r.Controls.Planted != len(controls)+len(splitControls) {
+			t.Errorf("%s: got %s, %d planted, %v; want passed and %d", name, r.Verdict, r.Controls.Planted, r.Findings, len(controls)+len(splitControls))
 		}
 		if err := Kernel().CheckFaults(r.Controls); err != nil {
 			t.Error(err)
@@ -71,6 +72,48 @@ func TestInspectReportsRefusals(t *testing.T) {
 		}
 		if r.Verdict != kernels.Failed || r.Findings[0].Check != c.check || !strings.Contains(r.Findings[0].Got, c.got) || r.Controls.Missed != 0 {
 			t.Errorf("%s: got %s, %+v", name, r.Verdict, r.Findings)
+		}
+	}
+}
+
+func TestInspectSplit(t *testing.T) {
+	parts := splitParts(t, "part")
+	r, err := InspectSplit(context.Background(), parts)
+	if err != nil || r.Verdict != kernels.Passed || len(r.Inputs) != 3 || r.Controls.Missed != 0 {
+		t.Errorf("got %s, %v, %d inputs, %v", r.Verdict, r.Findings, len(r.Inputs), err)
+	}
+	r, err = InspectSplit(context.Background(), parts[1:])
+	if err != nil || r.Verdict != kernels.Failed || r.Findings[0].Check != CheckSplit || !strings.Contains(r.Findings[0].Got, "part 1 (part-00001-of-00003.gguf)") {
+		t.Errorf("without its first part: got %s, %v, %v", r.Verdict, r.Findings, err)
+	}
+}
+
+// TestKernelLimitsAreAsStated tries every limit.
+func TestKernelLimitsAreAsStated(t *testing.T) {
+	if c := Kernel().Check(t.Context()); c.Verdict != kernels.Passed || len(c.LimitProblems) > 0 {
+		t.Errorf("got %s %s %v", c.Verdict, c.Failure, c.LimitProblems)
+	}
+}
+
+// TestReportNamesProfiles: a file that is refused here and loaded by others says so.
+func TestReportNamesProfiles(t *testing.T) {
+	for _, c := range append(hostile.GGUF(), hostile.Disputed()...) {
+		want, ok := map[string][2]float64{"zero dimension": {1, 1}, "gap": {0, 1}, "disputed: big-endian": {0, 1}, "disputed: version 2": {1, 1}}[c.Name]
+		if !ok {
+			continue
+		}
+		r, err := Inspect(context.Background(), bytes.NewReader(c.Data), int64(len(c.Data)), c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, m := range r.Metrics {
+			if m.Name == "would load" {
+				got = append(got, m.Value)
+			}
+		}
+		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("%s: got %v, want %v", c.Name, got, want)
 		}
 	}
 }

@@ -54,6 +54,7 @@ func open(p Part, lenient bool) (*File, error) {
 	if err := f.layOut(c.off, relative); err != nil {
 		return nil, err
 	}
+	f.headers = []int64{f.DataOffset}
 	return f, nil
 }
 

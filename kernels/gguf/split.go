@@ -36,6 +36,16 @@ func (e *SplitError) Error() string {
 	return s
 }
 
+// partError is the refusal of one part by itself.
+type partError struct {
+	part string
+	err  error
+}
+
+func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
+
+func (e *partError) Unwrap() error { return e.err }
+
 // partName is what llama.cpp appends to the name of a part.
 var partName = regexp.MustCompile(`^(.*)-(\d{5,})-of-(\d{5,})\.gguf$`)
 
@@ -94,7 +104,7 @@ func OpenSplit(parts []Part) (*File, error) {
 	for i, p := range parts {
 		f, err := open(p, false)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.label(i), err)
+			return nil, &partError{p.label(i), err}
 		}
 		files[i] = f
 	}
@@ -125,7 +135,7 @@ func sortParts(files []*File) error {
 		label := f.Parts[0].label(i)
 		no, n, err := f.splitNumbers()
 		if err != nil {
-			return fmt.Errorf("%s: %w", label, err)
+			return &partError{label, err}
 		}
 		if n == 0 {
 			return &SplitError{Part: label, Got: "a file without split.count, or of one that was merged", Want: "a part of a split model"}
@@ -239,6 +249,7 @@ func join(files []*File) (*File, error) {
 			_ = all.notes.note(q, nil) // read here
 		}
 		all.Parts = append(all.Parts, part)
+		all.headers = append(all.headers, f.DataOffset)
 		all.Size += f.Size
 	}
 	if err := all.checkTotal(files); err != nil {

@@ -42,9 +42,8 @@ type Named struct {
 
 // Quantization is what the file says of its own making.
 type Quantization struct {
-	FileType *FileType `json:"fileType,omitempty"` // general.file_type
-	Recipe   string    `json:"recipe,omitempty"`   // the name of the file type
-	Version  *uint64   `json:"version,omitempty"`  // general.quantization_version
+	FileType *uint32 `json:"fileType,omitempty"` // general.file_type, as llama.cpp numbers recipes
+	Version  *uint64 `json:"version,omitempty"`  // general.quantization_version
 }
 
 // Template is one chat template: told apart, never rendered.
@@ -69,7 +68,7 @@ func (f *File) Summarize() Summary {
 		}
 		if kv.Key == "tokenizer.chat_template" || strings.HasPrefix(kv.Key, "tokenizer.chat_template.") {
 			if text, ok := kv.Value.Text(); ok {
-				s.Templates = append(s.Templates, newTemplate(kv.Key, text))
+				s.Templates = append(s.Templates, NewTemplate(kv.Key, text))
 			}
 		}
 	}
@@ -106,7 +105,8 @@ func (f *File) count(s *Summary) {
 	slices.SortStableFunc(s.Types, func(a, b TypeCount) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
 }
 
-func newTemplate(key, text string) Template {
+// NewTemplate tells a template apart.
+func NewTemplate(key, text string) Template {
 	sum := sha256.Sum256([]byte(text))
 	line, _, _ := strings.Cut(text, "\n")
 	if len(line) > shown {
@@ -119,9 +119,8 @@ func (f *File) quantization() *Quantization {
 	q := &Quantization{}
 	if v, ok := f.KV("general.file_type"); ok {
 		if n, ok := v.Uint(); ok && n < 1<<32 {
-			t := FileType(n)
+			t := uint32(n)
 			q.FileType = &t
-			q.Recipe, _ = t.Name()
 		}
 	}
 	if v, ok := f.KV("general.quantization_version"); ok {

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
+	"github.com/weighmaster/weighmaster/fixtures/shared"
+)
+
+func TestInspectSaysWhatAFileHolds(t *testing.T) {
+	missing, odd := t.TempDir(), filepath.Join(t.TempDir(), "odd.gguf")
+	for _, name := range []string{"part-00001-of-00003.gguf", "part-00003-of-00003.gguf"} {
+		body, err := os.ReadFile("../../fixtures/split/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(missing, name), body)
+	}
+	write(t, filepath.Join(missing, "lone.gguf"), hostile.V3(0, 2).KV("split.count", 2).Raw(3, 0).KV("split.no", 2).Raw(1, 0).Bytes())
+	write(t, odd, hostile.V3(1, 0).Tensor("a\x1b[2J\nfake line", 0, 0, 8).Data(32, 32))
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want []string // regular expressions
+	}{
+		{"a split by its second part", []string{"../../fixtures/split/part-00002-of-00003.gguf", "--tensors", "--digest"}, 0, []string{
+			`GGUF v3, in 3 parts, llama, 1248 parameters`, `output\.weight +F16 .* 76ea9a793128b7a1[0-9a-f]{48} part-00003-of-00003\.gguf`,
+			`part-00001-of-00003\.gguf: 1472 bytes, sha256 fe84a893[0-9a-f]{56}, git blob 797c465368ae01df65ef7bba83d35ba104c74d62`}},
+		{"a split with a missing part", []string{filepath.Join(missing, "part-00003-of-00003.gguf")}, 1, []string{`missing: part 2 \(part-00002-of-00003\.gguf\)`}},
+		{"a part under another name", []string{filepath.Join(missing, "lone.gguf")}, 1, []string{`part 2 of 3 of a split file, want a whole file; open all parts together`}},
+		{"a big-endian file", []string{"../../fixtures/byteorder/big.gguf", "--tensors"}, 0, []string{
+			`GGUF v3, big-endian, llama`, `llama\.cpp would refuse it: big-endian`, `SHA-256 of tensors is over their little-endian form`}},
+		{"names that a terminal would obey", []string{odd, "--tensors"}, 0, []string{`(?m)^  a\\x1b\[2J\\nfake line `, `general\.architecture is missing`}},
+		{"not every key", []string{"../../fixtures/llamacpp/Q8_0.gguf"}, 0, []string{`tokenizer: llama \(default\), \d+ tokens`, `bos_token_id = 1 "<s>"`,
+			`tokenizer\.chat_template: \d+ bytes, sha256 [0-9a-f]{64}, starts "`, `file type Q8_0 \(7\) quantization version 2`, `tensor types: those of recipe Q8_0`}},
+		{"every key", []string{"../../fixtures/llamacpp/Q8_0.gguf", "--keys"}, 0, []string{`tokenizer\.ggml\.tokens = STRING × \d+`}},
+		{"gguf-hash of a folder", []string{"../../fixtures/model/snapshot", "--gguf-hash"}, 2, []string{`want a GGUF file`}},
+		{"a folder", []string{"../../fixtures/model/snapshot", "--tensors"}, 0, []string{`safetensors, LlamaForCausalLM, 2000640 parameters`, `chat_template\.jinja: 1297 bytes`,
+			`model\.norm\.weight +BF16 .* [0-9a-f]{64} model-0000\d-of-00002\.safetensors`}},
+		{"one shard", []string{"../../fixtures/model/snapshot/model-00001-of-00002.safetensors", "--digest"}, 0, []string{`safetensors, no architecture named`, `sha256 [0-9a-f]{64}`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, said := runSelf(t, append([]string{"inspect"}, c.args...)...)
+			if code != c.code {
+				t.Errorf("got exit code %d, want %d: %s", code, c.code, said)
+			}
+			for _, want := range c.want {
+				if !regexp.MustCompile(want).MatchString(said) {
+					t.Errorf("it does not say %s:\n%s", want, said)
+				}
+			}
+		})
+	}
+	if _, said := runSelf(t, "inspect", "../../fixtures/llamacpp/Q8_0.gguf"); regexp.MustCompile(`STRING ×`).MatchString(said) {
+		t.Errorf("raw keys are listed without --keys:\n%s", said)
+	}
+}
+
+func write(t *testing.T, path string, body []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, body, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInspectNamesContainers reads config.json's word for how weights are stored.
+func TestInspectNamesContainers(t *testing.T) {
+	model, err := os.ReadFile("../../fixtures/model/snapshot/model-00002-of-00002.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for config, want := range map[string]string{
+		`{"architectures":["LlamaForCausalLM"],"quantization":{"group_size":64,"bits":4},"quantization_config":{"group_size":64,"bits":4}}`:  `safetensors \(MLX, 4 bits in groups of 64, affine\), LlamaForCausalLM`,
+		`{"architectures":["LlamaForCausalLM"],"quantization":{"group_size":32,"bits":4,"mode":"mxfp4"}}`:                                    `MLX, 4 bits in groups of 32, mxfp4`,
+		`{"architectures":["LlamaForCausalLM"],"quantization_config":{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"}}`: `\(compressed-tensors, nvfp4-pack-quantized\)`,
+		`{"architectures":["LlamaForCausalLM"],"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"}}`:                      `\(modelopt, NVFP4\)`,
+		`{"architectures":["LlamaForCausalLM"],"quantization_config":{"quant_method":"gptq","bits":4}}`:                                      `\(gptq, 4 bits\)`,
+		`{"architectures":["LlamaForCausalLM"],"tie_word_embeddings":true}`:                                                                  `tie_word_embeddings = (true and lm_head\.weight is here|false and lm_head\.weight is missing); what is there counts`,
+		`{}`: `config\.json names no architecture`,
+		`[`:  `warning: config\.json: `,
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "config.json"), []byte(config))
+		write(t, filepath.Join(dir, "model.safetensors"), model)
+		if code, said := runSelf(t, "inspect", dir); code != 0 || !regexp.MustCompile(want).MatchString(said) {
+			t.Errorf("%s: got %d and no word of %s:\n%s", config, code, want, said)
+		}
+	}
+}
+
+// TestInspectPrintsAsGGUFHash compares with llama-gguf-hash's own output.
+func TestInspectPrintsAsGGUFHash(t *testing.T) {
+	folder := shared.Path(t, "data", "llama-grouped")
+	want, err := os.ReadFile(filepath.Join(folder, "gguf-hash-Q4_K_M.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "Q4_K_M.gguf")
+	code, said := runSelf(t, "inspect", path, "--gguf-hash")
+	if got := bytes.ReplaceAll([]byte(said), []byte(path), []byte("Q4_K_M.gguf")); code != 0 || !bytes.Equal(got, want) {
+		t.Errorf("got %d and other lines than llama-gguf-hash:\n%s", code, said)
+	}
+}
+
+// TestInspectJSONHoldsEverything decodes what programs read.
+func TestInspectJSONHoldsEverything(t *testing.T) {
+	code, said := runSelf(t, "inspect", shared.Path(t, "data", "llama-grouped", "Q4_K_M-im.gguf"), "--json", "--tensors", "--digest", "--gguf-hash")
+	var s modelSummary
+	if err := json.Unmarshal([]byte(said), &s); code != 0 || err != nil {
+		t.Fatalf("got %d, %v: %s", code, err, said)
+	}
+	if s.Architecture != "llama" || s.Parameters != 3279120 || len(s.Types) != 3 || s.Types[0].Type != "Q4_K" || s.Types[0].Tensors != 25 {
+		t.Errorf("got %+v", s)
+	}
+	if s.Tokenizer == nil || s.Tokenizer.Vocabulary != 512 || s.Tokenizer.Special[0].Text != "<s>" || s.Quantization == nil || *s.Quantization.FileType != 15 {
+		t.Errorf("got %+v and %+v", s.Tokenizer, s.Quantization)
+	}
+	if len(s.Imatrix) != 4 || s.Recipe == nil || !s.Recipe.Exact || s.Recipe.Claimed != "Q4_K_M" || len(s.Warnings) != 0 {
+		t.Errorf("got %+v, %+v, %v", s.Imatrix, s.Recipe, s.Warnings)
+	}
+	if len(s.Files) != 1 || len(s.Files[0].SHA256) != 64 || len(s.Files[0].GitBlob) != 40 || s.Model == nil || len(s.Model.XXH64) != 16 {
+		t.Errorf("got %+v and %+v", s.Files, s.Model)
+	}
+	if len(s.Tensors) != 40 || len(s.Tensors[39].SHA256) != 64 || len(s.Tensors[39].XXH64) != 16 || len(s.Profiles) != 2 || !s.Profiles[0].Loads {
+		t.Errorf("got %d tensors, %+v", len(s.Tensors), s.Profiles)
+	}
+	if s.Metadata["quantize.imatrix.dataset"] != `"corpus.txt"` {
+		t.Errorf("got %v", s.Metadata)
+	}
+}
