@@ -34,7 +34,7 @@ const (
 const (
 	MaxEntries = 1 << 20   // entries
 	MaxName    = 1<<16 - 1 // bytes of an entry's or a text's name
-	MaxValues  = 1 << 31   // numbers of one entry
+	MaxValues  = 1 << 25   // numbers of one entry, which are held at once when they are used
 )
 
 // Matrix is an opened importance matrix. Its numbers stay in the file and are
