@@ -192,33 +192,3 @@ func TestWriteRefuses(t *testing.T) {
 		}
 	}
 }
-
-func FuzzOpen(f *testing.F) {
-	for _, b := range legal {
-		f.Add(b)
-	}
-	for _, c := range hostile.All() {
-		f.Add(c.Data)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := Open(bytes.NewReader(b), int64(len(b)))
-		if err != nil {
-			return
-		}
-		var sources []TensorSource
-		for _, info := range file.Tensors {
-			if info.Offset < file.DataOffset || info.Offset+info.Size > int64(len(b)) {
-				t.Fatalf("%s: got [%d, %d) in a file of %d bytes", info.Name, info.Offset, info.Offset+info.Size, len(b))
-			}
-			sources = append(sources, file.Source(info))
-		}
-		var again bytes.Buffer
-		if err := Write(&again, file.KVs, sources); err != nil {
-			t.Fatalf("written again it is refused: %v", err)
-		}
-		same := file.Version == 3 && file.Order == binary.LittleEndian && again.Len() == len(b)
-		if same && !bytes.Equal(again.Bytes(), b) {
-			t.Fatal("written again it is another file")
-		}
-	})
-}
