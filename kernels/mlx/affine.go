@@ -43,13 +43,9 @@ func backends(m Mode) []backend {
 // smallestScale is the least magnitude that MLX gives a scale.
 const smallestScale = float32(1e-7)
 
-// extremes finds the least and the greatest weight as a backend does: the GPU
-// starts the greatest at zero.
-func (b backend) extremes(w []float32) (low, high float32) {
+// extremes finds the least and the greatest weight.
+func extremes(w []float32) (low, high float32) {
 	low, high = float32(math.Inf(1)), float32(math.Inf(-1))
-	if b.gpu {
-		high = 0
-	}
 	for _, x := range w {
 		if x > high {
 			high = x
@@ -68,10 +64,13 @@ func (b backend) rint(x float32) float32 {
 	return float32(math.RoundToEven(float64(x)))
 }
 
-// edge gives the end of larger magnitude, where codes start, and the unrounded
-// scale of float arithmetic, whose sign points to the other end.
-func (b backend) edge(w []float32, bits int) (edge, scale, q0 float32) {
-	low, high := b.extremes(w)
+// edge gives the end of larger magnitude, where codes start, the unrounded
+// scale of float arithmetic, whose sign points to the other end, and their
+// ratio as a whole number. The GPU starts its search for the greatest weight at zero.
+func (b backend) edge(low, high float32, bits int) (edge, scale, q0 float32) {
+	if b.gpu && !(high > 0) {
+		high = 0
+	}
 	n := float32(int(1)<<bits - 1)
 	scale = max(float32(float32(high-low)/n), smallestScale)
 	edge = low
@@ -81,19 +80,45 @@ func (b backend) edge(w []float32, bits int) (edge, scale, q0 float32) {
 	return edge, scale, b.rint(edge / scale)
 }
 
+// parameters are the scale and the bias of a group, before they are stored.
+func (b backend) parameters(low, high float32, bits int) (scale, bias float32) {
+	edge, scale, q0 := b.edge(low, high, bits)
+	if q0 != 0 {
+		return edge / q0, edge
+	}
+	return scale, 0
+}
+
 // affine recomputes a group of weights that already have the type t.
 func (b backend) affine(g *group, w []float32, bits int, t number.Type) {
-	edge, scale, q0 := b.edge(w, bits)
-	bias := float32(0)
-	if q0 != 0 {
-		scale, bias = edge/q0, edge
-	}
+	low, high := extremes(w)
+	scale, bias := b.parameters(low, high, bits)
 	n := float32(int(1)<<bits - 1)
 	for i, x := range w {
 		q := b.rint(float32(x-bias) / scale)
 		g.codes[i] = byte(min(max(q, 0), n))
 	}
 	g.scale, g.bias = t.Round(scale), t.Round(bias)
+}
+
+// codesMatch compares stored codes with those of both backends, which differ in
+// ties alone where scale and bias are the same.
+func codesMatch(codes []byte, w []float32, bits int, scale, bias float32) (onCPU, onGPU bool) {
+	onCPU, onGPU = true, true
+	n := float32(int(1)<<bits - 1)
+	codes = codes[:len(w)]
+	for i, x := range w {
+		y := float32(x-bias) / scale
+		q := float32(math.RoundToEven(float64(y)))
+		code := byte(min(max(q, 0), n))
+		if y-q == 0.5 { // the GPU rounds away from zero
+			onGPU = onGPU && codes[i] == byte(min(max(q+1, 0), n))
+			onCPU = onCPU && codes[i] == code
+		} else if codes[i] != code {
+			return false, false
+		}
+	}
+	return onCPU, onGPU
 }
 
 func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
@@ -108,7 +133,8 @@ const tieSlack = 1.0 / 4096
 // number of steps within one unit of its last place, each code is within half
 // a step of its weight, counted in the unrounded scale.
 func (b backend) closeAffine(g *group, w []float32, bits int, t number.Type) bool {
-	edge, first, q0 := b.edge(w, bits)
+	low, high := extremes(w)
+	edge, first, q0 := b.edge(low, high, bits)
 	ratio := float64(edge) / float64(first)
 	for _, steps := range []float64{float64(q0), math.Floor(ratio), math.Ceil(ratio)} {
 		if math.Abs(ratio-steps) > 0.5+tieSlack {
@@ -165,7 +191,12 @@ func boundAffine(g *group, w []float32, bits int, t number.Type) (ofBound, steps
 			allowed += (s + h) / 2
 		}
 		allowed += float64(allowed * (1.0 / (1 << 20))) // the backend's float32 arithmetic
-		ofBound, steps = worse(ofBound, math.Abs(e)/allowed), worse(steps, math.Abs(e)/s)
+		if e = math.Abs(e); !(e <= ofBound*allowed) {
+			ofBound = worse(ofBound, e/allowed)
+		}
+		if !(e <= steps*s) {
+			steps = worse(steps, e/s)
+		}
 	}
 	return ofBound, steps
 }

@@ -137,7 +137,8 @@ func probeBounded(ctx context.Context) error {
 		return err
 	}
 	for i := range int(r.groups) {
-		nudge(r.group(i), w[i*t.Scheme.Group:(i+1)*t.Scheme.Group], t.Scheme.Bits, bf16)
+		g := r.group(i)
+		nudge(&g, w[i*t.Scheme.Group:(i+1)*t.Scheme.Group], t.Scheme.Bits, bf16)
 	}
 	data := slices.Clone(product[safetensors.SingleName].Data)
 	copy(data[t.Packed.Begin:t.Packed.End], pack(nil, r.codes, t.Scheme.Bits))

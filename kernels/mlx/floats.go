@@ -35,23 +35,30 @@ func (s Scheme) largest() float32 {
 	return 6
 }
 
-// floats recomputes a group in a mode of floats; encode is 2688 over the
-// matrix's global scale, or 1. The CPU rounds every quotient to the weights'
-// type and breaks ties toward the code of smaller magnitude; the GPU multiplies
-// by the inverse in float32 and breaks ties to even.
-func (b backend) floats(g *group, w []float32, s Scheme, t number.Type, encode float32) {
-	top := float32(0)
-	for _, x := range w {
-		top = max(top, abs(x))
-	}
+// scale gives the stored scale of a group whose largest magnitude is top.
+// encode is 2688 over the matrix's global scale, or 1.
+func (b backend) scale(top float32, s Scheme, t number.Type, encode float32) byte {
 	if b.gpu {
 		t = number.F32
 	}
 	ratio := t.Round(top / s.largest())
 	if s.Mode == NVFP4 {
-		g.code = lowfloat.FromE4M3(float32(ratio * encode))
-	} else {
-		g.code = b.exponent(ratio, t)
+		return lowfloat.FromE4M3(float32(ratio * encode))
+	}
+	return b.exponent(ratio, t)
+}
+
+// floats recomputes a group in a mode of floats. The CPU rounds every quotient
+// to the weights' type and breaks ties toward the code of smaller magnitude; the
+// GPU multiplies by the inverse in float32 and breaks ties to even.
+func (b backend) floats(g *group, w []float32, s Scheme, t number.Type, encode float32) {
+	top := float32(0)
+	for _, x := range w {
+		top = max(top, abs(x))
+	}
+	g.code = b.scale(top, s, t, encode)
+	if b.gpu {
+		t = number.F32
 	}
 	scale := t.Round(s.scaleValue(g.code))
 	for i, x := range w {
@@ -96,17 +103,23 @@ func (b backend) exponent(ratio float32, t number.Type) byte {
 	return byte(min(max(e, -127), 127) + 127)
 }
 
-// nearestE2M1 searches the table as the CPU does: the first code of the
-// smallest distance, so that zero is never negative and ties are toward zero.
+// nearestE2M1 gives what the CPU's search of the table gives, the first code of
+// the smallest distance: ties are toward zero, a zero is never negative, and
+// what has no distance, a NaN or an infinity, is zero.
 func nearestE2M1(x float32) byte {
-	best, at := float32(0), byte(0)
-	for code := range byte(16) {
-		d := abs(float32(x - lowfloat.E2M1(code)))
-		if code == 0 || d < best {
-			best, at = d, code
+	code := byte(0)
+	for _, midpoint := range [...]float32{0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5} {
+		if abs(x) > midpoint {
+			code++
 		}
 	}
-	return at
+	switch {
+	case abs(x) > math.MaxFloat32:
+		return 0
+	case x < 0 && code > 0:
+		return code | 8
+	}
+	return code
 }
 
 // boundFloats gives the largest error of a group in units of what is allowed
@@ -120,7 +133,7 @@ func nearestE2M1(x float32) byte {
 //
 //	E8M0   |w| <= s · largest · 2^(1/2 + the rounding of the logarithm)
 //	E4M3   |w| <= (s + half the spacing of E4M3 at s) · largest
-func boundFloats(g *group, w []float32, s Scheme, t number.Type, global float64) (ofBound, steps float64) {
+func boundFloats(g *group, w []float32, s Scheme, cells []cell, t number.Type, global float64) (ofBound, steps float64) {
 	scale := float64(s.scaleValue(g.code)) * global
 	limit := s.saturation(g.code, t) * global
 	for i, x := range w {
@@ -128,15 +141,15 @@ func boundFloats(g *group, w []float32, s Scheme, t number.Type, global float64)
 			ofBound, steps = worse(ofBound, ratio(math.Abs(float64(x)), limit)), worse(steps, ratio(math.Abs(float64(x)), limit))
 			continue
 		}
-		v := float64(s.value(g.codes[i]))
+		c := cells[g.codes[i]]
+		v, low, high := c.value, c.low, c.high
 		y := float64(x) / scale
-		if v < 0 {
-			v, y = -v, -y
-		}
-		if v == 0 {
+		switch {
+		case v == 0:
 			y = math.Abs(y)
+		case c.negative:
+			y = -y
 		}
-		low, high := s.midpoints(g.codes[i])
 		step := high - low
 		if math.IsInf(high, 1) {
 			step, high = 2*(v-low), limit/scale
@@ -172,31 +185,30 @@ func (s Scheme) saturation(code byte, t number.Type) float64 {
 	return (scale + next) / 2 * float64(s.largest())
 }
 
-// midpoints are the magnitudes between which a weight over its scale rounds to
-// the code.
-func (s Scheme) midpoints(code byte) (low, high float64) {
-	top, magnitude := byte(7), code&7
-	if s.Mode == MXFP8 {
-		top, magnitude = 0x7E, code&0x7F
-	}
-	v := float64(s.value(magnitude))
-	high = math.Inf(1)
-	if magnitude > 0 {
-		low = (v + float64(s.value(magnitude-1))) / 2
-	}
-	if magnitude < top {
-		high = (v + float64(s.value(magnitude+1))) / 2
-	}
-	return low, high
+// cell holds the magnitude of a code and the magnitudes between which a weight
+// over its scale rounds to it.
+type cell struct {
+	value, low, high float64
+	negative         bool
 }
 
-// closeFloats tells whether a stored group is what the weights give, up to the
-// rounding of ties: the scale is that of the backend, each weight within its
-// code's midpoints.
-func (b backend) closeFloats(g, own *group, w []float32, s Scheme, t number.Type, global float64) bool {
-	if g.code != own.code {
-		return false
+// cells are those of all codes.
+func (s Scheme) cells() []cell {
+	sign, top := byte(8), byte(7)
+	if s.Mode == MXFP8 {
+		sign, top = 0x80, 0x7E
 	}
-	ofBound, _ := boundFloats(g, w, s, t, global)
-	return ofBound <= 1
+	all := make([]cell, 2*int(sign))
+	for code := range all {
+		m := byte(code) &^ sign
+		c := cell{value: float64(s.value(m)), high: math.Inf(1), negative: byte(code)&sign != 0}
+		if m > 0 {
+			c.low = (c.value + float64(s.value(m-1))) / 2
+		}
+		if m < top {
+			c.high = (c.value + float64(s.value(m+1))) / 2
+		}
+		all[code] = c
+	}
+	return all
 }

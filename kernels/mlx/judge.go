@@ -5,17 +5,22 @@ import (
 	"math"
 
 	"github.com/weighmaster/weighmaster/kernels/number"
+	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
 // judge collects what the groups of one matrix are to the source's.
 type judge struct {
 	scheme Scheme
 	number number.Type
+	rounds bool  // the source has another type
 	own    group // scratch
 
+	values []float64 // of the codes, without scale
+	cells  []cell    // of the codes, modes of floats
+
 	groups  uint64
-	exact   map[backend]uint64
-	follow  uint64 // recomputed by a backend, up to ties
+	exact   []uint64 // by backend
+	follow  uint64   // recomputed by a backend, up to ties
 	outside uint64
 	// first group beyond the bound, and first one that does not follow
 	firstOutside, firstOther int64
@@ -27,15 +32,27 @@ type judge struct {
 	loose bool    // a global scale that is not the largest weight
 }
 
-func newJudge(t Tensor, n number.Type) *judge {
-	return &judge{scheme: *t.Scheme, number: n, own: group{codes: make([]byte, t.Scheme.Group)}, exact: map[backend]uint64{}, firstOutside: -1, firstOther: -1}
+func newJudge(t Tensor, n number.Type, source safetensors.DType) *judge {
+	j := &judge{rounds: n.DType != source, values: make([]float64, 1<<t.Scheme.Bits), scheme: *t.Scheme, number: n, own: group{codes: make([]byte, t.Scheme.Group)}, exact: make([]uint64, len(backends(t.Scheme.Mode))), firstOutside: -1, firstOther: -1}
+	if t.Scheme.Mode != Affine {
+		j.cells = t.Scheme.cells()
+	}
+	for code := range j.values {
+		j.values[code] = float64(code)
+		if t.Scheme.Mode != Affine {
+			j.values[code] = float64(t.Scheme.value(byte(code)))
+		}
+	}
+	return j
 }
 
 // group judges one group against its source's weights, which are first rounded
 // to the type that they had when they were quantized.
 func (j *judge) group(g *group, w []float32, index uint64, r *matrixReader) error {
-	for i, x := range w {
-		w[i] = j.number.Round(x)
+	if j.rounds {
+		for i, x := range w {
+			w[i] = j.number.Round(x)
+		}
 	}
 	j.groups++
 	follows, ofBound, steps := false, 0.0, 0.0
@@ -53,7 +70,7 @@ func (j *judge) group(g *group, w []float32, index uint64, r *matrixReader) erro
 		}
 		factor := float64(global) / globalUnit
 		follows = j.floats(g, w, global)
-		ofBound, steps = boundFloats(g, w, j.scheme, j.number, factor)
+		ofBound, steps = boundFloats(g, w, j.scheme, j.cells, j.number, factor)
 		scale, bias = float64(j.scheme.scaleValue(g.code))*factor, 0
 	}
 	j.ofBound, j.steps = worse(j.ofBound, ofBound), worse(j.steps, steps)
@@ -69,10 +86,7 @@ func (j *judge) group(g *group, w []float32, index uint64, r *matrixReader) erro
 		}
 	}
 	for i, x := range w {
-		q := float64(g.codes[i])
-		if j.scheme.Mode != Affine {
-			q = float64(j.scheme.value(g.codes[i]))
-		}
+		q := j.values[g.codes[i]]
 		e := float64(x) - float64(scale*q) - bias
 		j.sumError += float64(e * e)
 		j.sumSource += float64(float64(x) * float64(x))
@@ -81,32 +95,93 @@ func (j *judge) group(g *group, w []float32, index uint64, r *matrixReader) erro
 }
 
 func (j *judge) affine(g *group, w []float32) bool {
-	follows := false
+	low, high := extremes(w)
+	scale, bias := cpu.parameters(low, high, j.scheme.Bits)
+	other, end := gpu.parameters(low, high, j.scheme.Bits)
+	if sameBits(scale, other) && sameBits(bias, end) {
+		if sameBits(g.scale, j.number.Round(scale)) && sameBits(g.bias, j.number.Round(bias)) {
+			if onCPU, onGPU := codesMatch(g.codes, w, j.scheme.Bits, scale, bias); onCPU || onGPU {
+				j.exact[0] += one(onCPU)
+				j.exact[1] += one(onGPU)
+				return true
+			}
+		}
+	} else if j.eachAffine(g, w) {
+		return true
+	}
 	for _, b := range backends(Affine) {
+		if b.closeAffine(g, w, j.scheme.Bits, j.number) {
+			return true
+		}
+	}
+	return false
+}
+
+// eachAffine compares with the backends one by one.
+func (j *judge) eachAffine(g *group, w []float32) bool {
+	follows := false
+	for i, b := range backends(Affine) {
 		b.affine(&j.own, w, j.scheme.Bits, j.number)
 		if sameBits(g.scale, j.own.scale) && sameBits(g.bias, j.own.bias) && string(g.codes) == string(j.own.codes) {
-			j.exact[b]++
+			j.exact[i]++
 			follows = true
 		}
 	}
-	for _, b := range backends(Affine) {
-		follows = follows || b.closeAffine(g, w, j.scheme.Bits, j.number)
-	}
 	return follows
+}
+
+func one(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (j *judge) floats(g *group, w []float32, global float32) bool {
 	follows := false
 	encode := float32(globalUnit / global)
-	for _, b := range backends(j.scheme.Mode) {
+	top := float32(0)
+	for _, x := range w {
+		top = max(top, abs(x))
+	}
+	for i, b := range backends(j.scheme.Mode) {
+		if b.scale(top, j.scheme, j.number, encode) != g.code {
+			continue
+		}
 		b.floats(&j.own, w, j.scheme, j.number, encode)
-		if g.code == j.own.code && string(g.codes) == string(j.own.codes) {
-			j.exact[b]++
+		if string(g.codes) == string(j.own.codes) {
+			j.exact[i]++
 			follows = true
 		}
-		follows = follows || b.closeFloats(g, &j.own, w, j.scheme, j.number, float64(global)/globalUnit)
+		if !follows {
+			ofBound, _ := boundFloats(g, w, j.scheme, j.cells, j.number, float64(global)/globalUnit)
+			follows = ofBound <= 1 // up to ties: the scale is the backend's, each weight within its code's midpoints
+		}
 	}
 	return follows
+}
+
+// merge adds what another judge of the same matrix counted.
+func (j *judge) merge(o *judge) {
+	j.groups += o.groups
+	for i := range j.exact {
+		j.exact[i] += o.exact[i]
+	}
+	j.follow += o.follow
+	j.outside += o.outside
+	j.firstOutside, j.firstOther = first(j.firstOutside, o.firstOutside), first(j.firstOther, o.firstOther)
+	j.ofBound, j.steps = worse(j.ofBound, o.ofBound), worse(j.steps, o.steps)
+	j.sumError += o.sumError
+	j.sumSource += o.sumSource
+	j.loose = j.loose || o.loose
+}
+
+// first is the lesser of two indices, of which -1 is none.
+func first(a, b int64) int64 {
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // watch compares a global scale with the largest weight of its matrix.
@@ -136,8 +211,8 @@ func (c *comparison) conclude(t Tensor, j *judge, one *TensorResult) {
 		return fmt.Sprintf("%s: row %d, weights [%d, %d)", t.Name, at/width, at%width, at%width+uint64(t.Scheme.Group))
 	}
 	var recomputed *backend
-	for _, b := range backends(j.scheme.Mode) {
-		if recomputed == nil && j.exact[b] == j.groups {
+	for i, b := range backends(j.scheme.Mode) {
+		if recomputed == nil && j.exact[i] == j.groups {
 			recomputed = &b
 		}
 	}

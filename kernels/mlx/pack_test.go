@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weighmaster/weighmaster/kernels/number"
+	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
 func TestPackedCodesComeBack(t *testing.T) {
@@ -32,16 +33,27 @@ func TestSixBitsStraddleWords(t *testing.T) {
 	}
 }
 
-func BenchmarkCompareAffine(b *testing.B) {
-	w := exampleWeights(64)
-	g, own := group{codes: make([]byte, 64)}, group{codes: make([]byte, 64)}
-	bf16 := number.BF16
-	cpu.affine(&g, w, 4, bf16)
-	b.SetBytes(2 * 64)
+func benchmarkJudge(b *testing.B, s Scheme) {
+	w := exampleWeights(s.Group)
+	g := group{codes: make([]byte, s.Group)}
+	cpu.affine(&g, w, s.Bits, number.BF16)
+	if s.Mode != Affine {
+		cpu.floats(&g, w, s, number.BF16, 1)
+	}
+	j := newJudge(Tensor{Scheme: &s}, number.BF16, safetensors.BF16)
+	b.SetBytes(int64(2 * s.Group))
 	for b.Loop() {
-		for _, backend := range backends(Affine) {
-			backend.affine(&own, w, 4, bf16)
+		if err := j.group(&g, w, 0, &matrixReader{}); err != nil {
+			b.Fatal(err)
 		}
-		boundAffine(&g, w, 4, bf16)
+	}
+	if j.follow != j.groups {
+		b.Error("a group does not follow")
 	}
 }
+
+// The benchmarks' bytes are those of a BF16 source, one core.
+func BenchmarkJudgeAffine4(b *testing.B) { benchmarkJudge(b, Scheme{Affine, 4, 64}) }
+func BenchmarkJudgeAffine8(b *testing.B) { benchmarkJudge(b, Scheme{Affine, 8, 64}) }
+func BenchmarkJudgeNVFP4(b *testing.B)   { benchmarkJudge(b, Scheme{NVFP4, 4, 16}) }
+func BenchmarkJudgeMXFP8(b *testing.B)   { benchmarkJudge(b, Scheme{MXFP8, 8, 32}) }

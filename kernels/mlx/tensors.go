@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
@@ -158,7 +159,10 @@ func (c *comparison) quantized(ctx context.Context, t Tensor, parts []safetensor
 		}
 	}
 	r := newMatrixReader(c.model, t, typeOf(own))
-	g := newJudge(t, typeOf(own))
+	judges := make([]*judge, lanes)
+	for i := range judges {
+		judges[i] = newJudge(t, typeOf(own), parts[0].DType)
+	}
 	w := c.weights(parts)
 	perChunk := chunk / t.Scheme.Group
 	values := make([]float32, perChunk*t.Scheme.Group)
@@ -174,15 +178,45 @@ func (c *comparison) quantized(ctx context.Context, t Tensor, parts []safetensor
 		if err := w.read(part); err != nil {
 			return err
 		}
-		for i := range n {
-			if err := g.group(r.group(i), part[i*t.Scheme.Group:(i+1)*t.Scheme.Group], done+uint64(i), r); err != nil {
-				return err
-			}
+		if err := judgeChunk(judges, r, part, n, done); err != nil {
+			return err
 		}
 		done += uint64(n)
 	}
-	c.conclude(t, g, one)
+	for _, other := range judges[1:] {
+		judges[0].merge(other)
+	}
+	c.conclude(t, judges[0], one)
 	return nil
+}
+
+// lanes are the parts of a chunk that are judged at the same time. Their number
+// is fixed, so that sums do not depend on the machine.
+const lanes = 4
+
+// judgeChunk judges the n groups that were read, whose first is the matrix's
+// group done. A matrix with global scales is judged in order.
+func judgeChunk(judges []*judge, r *matrixReader, w []float32, n int, done uint64) error {
+	size := r.scheme.Group
+	run := func(j *judge, from, to int) error {
+		for i := from; i < to; i++ {
+			g := r.group(i)
+			if err := j.group(&g, w[i*size:(i+1)*size], done+uint64(i), r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r.global != nil {
+		return run(judges[0], 0, n)
+	}
+	errs := make([]error, lanes)
+	var wait sync.WaitGroup
+	for k, j := range judges {
+		wait.Go(func() { errs[k] = run(j, n*k/lanes, n*(k+1)/lanes) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
 }
 
 // matrixReader reads the groups of a quantized matrix in order. As rows are
@@ -248,8 +282,8 @@ func (r *matrixReader) read(n int) error {
 }
 
 // group gives the i-th group that was read.
-func (r *matrixReader) group(i int) *group {
-	g := &group{codes: r.codes[i*r.scheme.Group : (i+1)*r.scheme.Group]}
+func (r *matrixReader) group(i int) group {
+	g := group{codes: r.codes[i*r.scheme.Group : (i+1)*r.scheme.Group]}
 	if r.biases != nil {
 		g.scale, g.bias = r.decodedScales[i], r.decodedBiases[i]
 	} else {
