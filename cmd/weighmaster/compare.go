@@ -1,53 +1,84 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/kernels/derive"
+	"github.com/weighmaster/weighmaster/kernels/digest"
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/imatrix"
 )
 
 func (a *app) compareCommand() *cobra.Command {
-	return &cobra.Command{
+	var matrix string
+	cmd := &cobra.Command{
 		Use: "compare SOURCE TARGET", Short: "Tell, from the bytes alone, what TARGET is to SOURCE", Args: cobra.ExactArgs(2),
-		Long: "Compare needs no ledger and no setup. SOURCE and TARGET are each a Hugging Face folder or a GGUF file. It tells whether TARGET is identical to SOURCE,\n" +
-			"differs in metadata, is an exact conversion, is a quantization with every bit recomputed, or is not derived from it; each tensor with its class of proof:\n" +
-			"A every bit recomputed; D the error alone, which is reported and never called verified. Exit code 0: class A; 1: not derived; 2: class D.",
-		Example: "  weighmaster compare snapshot/ model-Q8_0.gguf\n  weighmaster compare old.gguf new.gguf --json",
+		Long: "Compare needs no ledger and no setup. SOURCE and TARGET are each a GGUF file (of a split one, any part), a Hugging Face folder, or one that MLX,\n" +
+			"compressed-tensors or ModelOpt made. It tells whether TARGET is identical to SOURCE, differs in metadata or chat template alone, is an exact conversion or a\n" +
+			"quantization of it (with its recipe), or is not derived from it; each tensor with its class of proof and what remains unproven:\n" +
+			"  A  every bit recomputed; one build of the quantizers fits the whole file\n" +
+			"  B  the codes of every block exact, the scales within the bounds of another build\n" +
+			"  C  the codes of every block exact, the scales free: the importance matrix is not at hand\n" +
+			"  D  the error alone, which is reported and never called verified\n" +
+			"Exit code 0: class A, B or C; 1: not derived; 2: class D, or an architecture without a mapping.",
+		Example: "  weighmaster compare snapshot/ model-Q4_K_M.gguf\n  weighmaster compare model-BF16.gguf model-Q4_K_M.gguf --imatrix imatrix.gguf\n  weighmaster compare old.gguf new.gguf --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, closeSource, err := compareInput(args[0])
+			rel, err := compare(cmd.Context(), args[0], args[1], matrix)
 			if err != nil {
 				return err
-			}
-			defer closeSource()
-			target, closeTarget, err := compareInput(args[1])
-			if err != nil {
-				return err
-			}
-			defer closeTarget()
-			rel, err := derive.Compare(cmd.Context(), source, target, derive.Options{})
-			if errors.Is(err, fs.ErrNotExist) {
-				return usage("compare %s with %s: %v; want a Hugging Face folder or a GGUF file", args[0], args[1], err)
-			}
-			if err != nil {
-				return &exitError{exitFalse, fmt.Errorf("compare %s with %s: %w", args[0], args[1], err)}
 			}
 			if err := a.answer(rel, func() { a.printRelation(args[0], args[1], rel) }); err != nil {
 				return err
 			}
-			switch rel.Kind {
-			case derive.NotDerived:
-				return &exitError{code: exitFalse}
-			case derive.ErrorOnly:
-				return &exitError{code: exitUndecided}
-			}
-			return nil
+			return compareExit(rel)
 		},
 	}
+	cmd.Flags().StringVar(&matrix, "imatrix", "", "importance matrix that TARGET was made with (GGUF or .dat)")
+	return cmd
+}
+
+// compareExit is the exit code of a relation.
+func compareExit(rel derive.Relation) error {
+	switch rel.Kind {
+	case derive.NotDerived:
+		return &exitError{code: exitFalse}
+	case derive.ErrorOnly, derive.ContentFound, derive.ContentPartly:
+		return &exitError{code: exitUndecided}
+	}
+	return nil
+}
+
+func compare(ctx context.Context, from, to, matrix string) (derive.Relation, error) {
+	source, closeSource, err := compareInput(from)
+	if err != nil {
+		return derive.Relation{}, err
+	}
+	defer closeSource()
+	target, closeTarget, err := compareInput(to)
+	if err != nil {
+		return derive.Relation{}, err
+	}
+	defer closeTarget()
+	o, closeMatrix, err := compareMatrix(ctx, matrix)
+	if err != nil {
+		return derive.Relation{}, err
+	}
+	defer closeMatrix()
+	rel, err := derive.Compare(ctx, source, target, o)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rel, usage("compare %s with %s: %v; want a model folder or a GGUF file", from, to, err)
+	}
+	if err != nil {
+		return rel, &exitError{exitFalse, fmt.Errorf("compare %s with %s: %w", from, to, err)}
+	}
+	return rel, nil
 }
 
 // compareInput opens one side. The returned function closes it.
@@ -59,28 +90,45 @@ func compareInput(path string) (derive.Input, func() error, error) {
 	if info.IsDir() {
 		return derive.Input{Snapshot: os.DirFS(path)}, func() error { return nil }, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return derive.Input{}, nil, usage("%v", err)
+	names := gguf.PartNames(path)
+	if names == nil {
+		names = []string{path}
 	}
-	return derive.Input{GGUF: &derive.File{R: f, Size: info.Size()}}, f.Close, nil
+	var in derive.Input
+	var files closers
+	for _, name := range names {
+		f, size, err := openRegular(name)
+		if errors.Is(err, fs.ErrNotExist) && name != path {
+			continue // the reader names the parts that are missing
+		}
+		if err != nil {
+			return derive.Input{}, nil, usage("%v", errors.Join(err, files.Close()))
+		}
+		files = append(files, f)
+		in.Parts = append(in.Parts, gguf.Part{Name: filepath.Base(name), R: f, Size: size})
+	}
+	if len(names) == 1 {
+		in = derive.Input{GGUF: &derive.File{R: in.Parts[0].R, Size: in.Parts[0].Size}}
+	}
+	return in, files.Close, nil
 }
 
-func (a *app) printRelation(source, target string, rel derive.Relation) {
-	class := string(rel.Class)
-	if class == "" {
-		class = "none"
+// compareMatrix opens an importance matrix, none for an empty path.
+func compareMatrix(ctx context.Context, path string) (derive.Options, func() error, error) {
+	if path == "" {
+		return derive.Options{}, func() error { return nil }, nil
 	}
-	a.printf("%s is to %s: %s\n  class of proof %s, recipe %s, %d tensors\n", target, source, rel.Kind, class, rel.Recipe, len(rel.Tensors))
-	for _, f := range rel.Findings {
-		a.printf("FAIL %s\n", f)
+	f, size, err := openRegular(path)
+	if err != nil {
+		return derive.Options{}, nil, usage("%v", err)
 	}
-	for _, f := range rel.Metadata {
-		a.printf("     metadata: %s\n", f)
+	m, err := imatrix.Open(f, size)
+	if err != nil {
+		return derive.Options{}, nil, &exitError{exitFalse, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())}
 	}
-	for _, t := range rel.Tensors {
-		if t.Class == derive.ClassD && t.Error != nil {
-			a.printf("     %s %s: class D, relative RMS error %.3g; not verified\n", t.Name, t.Type, *t.Error)
-		}
+	sum, err := digest.SHA256(ctx, f, size)
+	if err != nil {
+		return derive.Options{}, nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
+	return derive.Options{Matrix: m, MatrixDigest: sum}, f.Close, nil
 }

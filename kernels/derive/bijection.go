@@ -19,7 +19,7 @@ func compareContent(ctx context.Context, src, dst *side) (Relation, error) {
 	}
 	found.Architecture = src.unknown + dst.unknown
 	r := Relation{
-		Kind: ContentFound, Types: map[string]int{}, Tensors: []TensorRelation{}, Bijection: &found,
+		Kind: ContentFound, Types: map[string]int{}, Tensors: []TensorRelation{}, Notes: []string{}, Moved: []Move{}, Bijection: &found,
 		Findings: found.findings(), Metadata: []kernels.Finding{},
 	}
 	for i := range dst.tensors {

@@ -80,6 +80,15 @@ func (inv *inventory) judge(ctx context.Context, p *pair, how making, d differen
 	case d.blocks == 0:
 		r.state, r.class = exact, ClassA
 		return nil
+	case p.same():
+		move, err := p.moved(ctx)
+		if err != nil {
+			return err
+		}
+		if move != nil {
+			return inv.move(ctx, p, r, move)
+		}
+		return inv.refute(ctx, p, r, p.describe(d))
 	case m == nil:
 		return inv.refute(ctx, p, r, p.describe(d))
 	}
@@ -136,6 +145,17 @@ func (inv *inventory) refute(ctx context.Context, p *pair, r *result, f kernels.
 			f.Hint = cause + "; " + f.Hint
 		}
 	}
+	inv.findings = append(inv.findings, f)
+	return nil
+}
+
+// move records a tensor whose encoded rows stand in another order.
+func (inv *inventory) move(ctx context.Context, p *pair, r *result, m *Move) error {
+	f := kernels.Finding{Check: "rows moved", Where: "tensor " + p.src.name, Got: m.String(), Want: "the source's order"}
+	if m.Heads == 0 {
+		return inv.refute(ctx, p, r, f)
+	}
+	r.state, r.class, r.move = reordered, ClassA, m
 	inv.findings = append(inv.findings, f)
 	return nil
 }

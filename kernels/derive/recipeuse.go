@@ -2,6 +2,7 @@ package derive
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
 	"github.com/weighmaster/weighmaster/kernels/recipe"
@@ -58,10 +59,9 @@ func recognize(dst *side, matrix bool) (RecipeUse, recipe.Match) {
 }
 
 func nameOf(m recipe.Match) string {
-	if o := m.Options.String(); o != "" {
-		return m.Recipe + " " + o
-	}
-	return m.Recipe
+	o := m.Options
+	o.Matrix = false // shown by itself
+	return strings.TrimSpace(m.Recipe + " " + o.String())
 }
 
 // claimedFileType is general.file_type, nil without one.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/compressed"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/recipe"
 )
@@ -15,15 +16,18 @@ import (
 type Kind string
 
 const (
-	Identical       Kind = "identical"                               // the same tensors, types, bits and metadata
-	TemplateDiffers Kind = "chat template differs"                   // the same tensors, types and bits; of the keys only the chat template differs
-	MetadataDiffers Kind = "metadata differs"                        // the same tensors, types and bits; keys differ
-	Conversion      Kind = "exact conversion"                        // every bit follows from the source, in another unquantized form
-	Quantization    Kind = "quantization"                            // the codes of every block follow from the source by the quantizer; see the class
-	ErrorOnly       Kind = "quantization not recomputed"             // tensors of types that are not recomputed; only their error is known
-	ContentFound    Kind = "content found, names not mapped"         // no mapping for the architecture; every tensor's rows are on both sides
-	ContentPartly   Kind = "content found in part, names not mapped" // the same, with tensors left over on a side
-	NotDerived      Kind = "not derived"                             // a tensor is missing, extra, of another shape, or has bits that do not follow
+	Identical       Kind = "identical"                                // the same tensors, types, bits and metadata
+	TemplateDiffers Kind = "chat template differs"                    // the same tensors, types and bits; of the keys only the chat template differs
+	MetadataDiffers Kind = "metadata differs"                         // the same tensors, types and bits; keys differ
+	Conversion      Kind = "exact conversion"                         // every bit follows from the source, in another unquantized form
+	Quantization    Kind = "quantization"                             // the codes of every block follow from the source by the quantizer; see the class
+	ErrorOnly       Kind = "quantization not recomputed"              // tensors of types that are not recomputed; only their error is known
+	RowsMoved       Kind = "encoded rows moved"                       // the source's encoded rows, some in the other rotary order; nothing was quantized again
+	Serialization   Kind = "same weights, stored in another way"      // two quantized folders; names, shapes or reciprocals differ
+	FewerScales     Kind = "same weights, without some of its scales" // the same, scales of activations or of the KV cache on one side only
+	ContentFound    Kind = "content found, names not mapped"          // no mapping for the architecture; every tensor's rows are on both sides
+	ContentPartly   Kind = "content found in part, names not mapped"  // the same, with tensors left over on a side
+	NotDerived      Kind = "not derived"                              // a tensor is missing, extra, of another shape, or has bits that do not follow
 )
 
 // Class is the class of proof for a tensor or for a whole file.
@@ -67,13 +71,19 @@ type Relation struct {
 	Unproven string `json:"unproven"` // what remains unproven, in one sentence
 	// Build is the one build of the quantizers that makes every tensor bit for bit,
 	// empty where none does or where all builds agree.
-	Build        string           `json:"build"`
-	Intermediate string           `json:"intermediate"` // type that the weights passed through and that changed them, empty for none
-	Matrix       *MatrixUse       `json:"matrix"`       // null where no matrix is at hand or claimed
-	Recipe       RecipeUse        `json:"recipe"`
-	Whole        *Whole           `json:"whole"` // null unless every tensor is class A and the target is one GGUF file
-	Types        map[string]int   `json:"types"` // of all of the target's tensors
-	Tensors      []TensorRelation `json:"tensors"`
+	Build        string               `json:"build"`
+	Intermediate string               `json:"intermediate"` // type that the weights passed through and that changed them, empty for none
+	Matrix       *MatrixUse           `json:"matrix"`       // null where no matrix is at hand or claimed
+	Recipe       RecipeUse            `json:"recipe"`
+	Whole        *Whole               `json:"whole"` // null unless every tensor is class A and the target is one GGUF file
+	Types        map[string]int       `json:"types"` // of all of the target's tensors
+	Tensors      []TensorRelation     `json:"tensors"`
+	Same         *compressed.Sameness `json:"same"`  // of two folders of quantized matrices, else null
+	Notes        []string             `json:"notes"` // known changes, in plain sentences
+	// Change says in one sentence what happened between two files of one form, empty where there is nothing to say.
+	Change       string `json:"change"`
+	TemplateDiff string `json:"templateDiff"` // unified diff of the chat templates, empty where they agree
+	Moved        []Move `json:"moved"`        // tensors whose rows were moved
 	// Bijection is what both sides have in common by content, where an architecture has no mapping; else null.
 	Bijection *Bijection `json:"bijection"`
 	// Findings are the tensors that do not follow from the source.
@@ -85,19 +95,30 @@ type Relation struct {
 
 // Compare tells what a target is to a source, for snapshots and GGUF files on
 // either side. It plants no controls: it is a measurement for a reader, not
-// evidence. An error means that a side could not be read at all, or that the
-// importance matrix at hand is of another model.
+// evidence. A target that is malformed or truncated is not derived; an error means
+// that a side could not be read at all, or that the importance matrix at hand is of another model.
 func Compare(ctx context.Context, source, target Input, o Options) (Relation, error) {
+	if r, done, err := compareFolders(ctx, source, target); done || err != nil {
+		return r, err
+	}
 	src, err := open(source)
 	if err != nil {
 		return Relation{}, fmt.Errorf("source: %w", err)
 	}
 	defer src.close()
 	dst, err := open(target)
+	if malformed(err) {
+		return unreadable(err), nil
+	}
 	if err != nil {
 		return Relation{}, fmt.Errorf("target: %w", err)
 	}
 	defer dst.close()
+	return compareSides(ctx, src, dst, o)
+}
+
+// compareSides compares two opened sides.
+func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, error) {
 	if unmapped(src, dst) {
 		return compareContent(ctx, src, dst)
 	}
@@ -105,7 +126,7 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 	if err != nil {
 		return Relation{}, err
 	}
-	r := Relation{Types: inv.types, Tensors: []TensorRelation{}, Findings: inv.findings, Metadata: compareMetadata(src, dst)}
+	r := Relation{Types: inv.types, Tensors: []TensorRelation{}, Notes: []string{}, Findings: inv.findings, Metadata: compareMetadata(src, dst)}
 	for i := range dst.tensors {
 		t := &dst.tensors[i]
 		if s, result := src.byName[t.name], inv.results[t.name]; s != nil && result.state != misplaced {
@@ -123,7 +144,18 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 		}
 	}
 	r.Unproven = unprovenFile(r)
+	r.Change, r.TemplateDiff, r.Moved = change(src, dst, inv, r), templateDiff(src, dst), inv.moves()
 	return r, nil
+}
+
+func (inv *inventory) moves() []Move {
+	list := []Move{}
+	for _, name := range sortedNames(inv.results) {
+		if m := inv.results[name].move; m != nil {
+			list = append(list, *m)
+		}
+	}
+	return list
 }
 
 // relation shows a result.
@@ -166,6 +198,10 @@ func judgeRelation(src, dst *side, inv *inventory, r Relation) (Kind, Class) {
 	switch {
 	case inv.count(undecided) > 0:
 		return ErrorOnly, class
+	case inv.count(reordered) > 0 && same:
+		return RowsMoved, class
+	case inv.count(reordered) > 0:
+		return NotDerived, None
 	case quantized && class == ClassA && !inv.oneBuild():
 		return Quantization, ClassB
 	case quantized:

@@ -16,6 +16,7 @@ type state int
 const (
 	exact     state = iota // every bit recomputed
 	bounded                // codes exact, scales within bounds
+	reordered              // the source's encoded rows in another rotary order
 	undecided              // neither recomputed nor refuted
 	differs                // recomputed, and different
 	misplaced              // missing, extra, of another shape, or of a type that its kind never has
@@ -30,6 +31,7 @@ type result struct {
 	pair      *pair     // nil where there is nothing to compare
 	measured  *measured // nil for exact tensors, and where it could not be measured
 	relative  *float64  // relative error, nil where it is not known
+	move      *Move     // of a tensor whose rows were moved
 	why       string    // what the bounds say of a tensor that is not exact
 }
 
@@ -201,5 +203,5 @@ func (inv *inventory) measure(report *kernels.Report, src *side) {
 	report.Metric("tensors_bounded", "tensors", float64(classes[ClassB]))
 	report.Metric("tensors_scales_free", "tensors", float64(classes[ClassC]))
 	report.Metric("tensors_error_only", "tensors", float64(classes[ClassD]))
-	report.Metric("tensors_differing", "tensors", float64(inv.count(differs)+inv.count(misplaced)))
+	report.Metric("tensors_differing", "tensors", float64(inv.count(differs)+inv.count(misplaced)+inv.count(reordered)))
 }

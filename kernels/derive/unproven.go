@@ -7,6 +7,8 @@ func (r *result) unproven(t TensorRelation) string {
 	switch {
 	case r.state == differs || r.state == misplaced:
 		return "That this tensor follows from the source: it does not."
+	case r.state == reordered:
+		return "Nothing about the rows: every encoded one is the source's, at another place."
 	case t.Class == ClassA && (r.pair == nil || r.pair.same() || !r.pair.dst.typ.Quantized()):
 		return "Nothing: every bit follows from the source."
 	case t.Class == ClassA:
@@ -40,6 +42,8 @@ func unprovenFile(r Relation) string {
 	switch {
 	case r.Kind == NotDerived:
 		return "That the target follows from the source: it does not."
+	case r.Kind == RowsMoved:
+		return "Nothing about the rows; that a reader of the target expects them in this order is not looked at."
 	case r.Class == ClassA && r.Kind == Quantization:
 		return "Nothing about the tensors' bytes; only that a source whose weights round to the same codes and scales would give them too."
 	case r.Class == ClassA:

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weighmaster/weighmaster/kernels/derive"
+)
+
+func (a *app) printRelation(source, target string, rel derive.Relation) {
+	class := string(rel.Class)
+	if class == "" {
+		class = "none"
+	}
+	a.printf("%s is to %s: %s\n  class of proof %s, recipe %s, %d tensors\n", target, source, rel.Kind, class, rel.Recipe, len(rel.Tensors))
+	a.printf("  unproven: %s\n", rel.Unproven)
+	if rel.Build != "" {
+		a.printf("  build of the quantizers: %s\n", rel.Build)
+	}
+	if rel.Intermediate != "" {
+		a.printf("  intermediate: the weights passed through %s\n", rel.Intermediate)
+	}
+	a.printRecipe(rel.Recipe)
+	a.printMatrix(rel.Matrix)
+	a.printWhole(rel.Whole)
+	a.printBijection(rel.Bijection)
+	if rel.Change != "" {
+		a.printf("  change: %s\n", rel.Change)
+	}
+	for _, n := range rel.Notes {
+		a.printf("  note: %s\n", n)
+	}
+	for _, f := range rel.Findings {
+		a.printf("%s %s\n", findingMark(rel, f.Check), f)
+	}
+	for _, f := range rel.Metadata {
+		a.printf("     metadata: %s\n", f)
+	}
+	if rel.TemplateDiff != "" {
+		a.printf("%s", indent(rel.TemplateDiff))
+	}
+	a.printTensors(rel.Tensors)
+}
+
+// findingMark tells what failed from what could not be told.
+func findingMark(rel derive.Relation, check string) string {
+	if rel.Kind == derive.NotDerived && check != "type" {
+		return "FAIL"
+	}
+	return "??? "
+}
+
+func (a *app) printRecipe(r derive.RecipeUse) {
+	if r.Name == "" {
+		return
+	}
+	a.printf("  types: %s\n", r.Types)
+	if r.Claim != "" {
+		a.printf("  recipe claim: %s\n", r.Claim)
+	}
+	for _, d := range r.Differences {
+		a.printf("     not the recipe's: %s\n", d)
+	}
+	if len(r.Others) > 0 {
+		a.printf("  fits as well or next nearest: %s\n", strings.Join(r.Others, ", "))
+	}
+}
+
+func (a *app) printMatrix(m *derive.MatrixUse) {
+	if m == nil {
+		return
+	}
+	if m.Digest != "" {
+		a.printf("  importance matrix: %s, %d entries; %d tensors fit it bit for bit, %d do not fit this matrix\n", m.Digest, m.Entries, len(m.Used), len(m.Unfit))
+	}
+	if m.Claim != "" {
+		a.printf("  importance matrix claimed: %s (a name, not a digest)\n", m.Claim)
+	}
+	for _, f := range m.Findings {
+		a.printf("     importance matrix: %s\n", f)
+	}
+}
+
+func (a *app) printWhole(w *derive.Whole) {
+	if w == nil {
+		return
+	}
+	if w.Digest != "" {
+		a.printf("  whole file recomputed: %s, %d bytes\n", w.Digest, w.Size)
+		if len(w.Given) > 0 {
+			a.printf("     with these keys as it claims them: %s\n", strings.Join(w.Given, ", "))
+		}
+		return
+	}
+	a.printf("  whole file not recomputed: the header differs\n")
+	for _, f := range w.Findings {
+		a.printf("     %s\n", f)
+	}
+}
+
+func (a *app) printBijection(b *derive.Bijection) {
+	if b == nil {
+		return
+	}
+	moved := 0
+	for _, m := range b.Matches {
+		if m.Moved {
+			moved++
+		}
+	}
+	a.printf("  content: %d tensors of the target are in the source, %d of them with rows in another order\n", len(b.Matches), moved)
+}
+
+// printTensors lists the tensors that are not class A.
+func (a *app) printTensors(list []derive.TensorRelation) {
+	for _, t := range list {
+		if t.Class == derive.ClassA {
+			continue
+		}
+		class, numbers := string(t.Class), ""
+		if class == "" {
+			class = "none"
+		}
+		if t.Error != nil {
+			numbers += fmt.Sprintf(", relative RMS error %.3g", *t.Error)
+		}
+		if t.ErrorRatio != nil {
+			numbers += fmt.Sprintf(", %.4g of the recomputed one's", *t.ErrorRatio)
+		}
+		if t.Class == derive.ClassD {
+			numbers += "; not verified"
+		}
+		a.printf("     %s %s: class %s, %d of %d blocks differ%s\n", t.Name, t.Type, class, t.Differing, t.Blocks, numbers)
+		a.printf("       unproven: %s\n", t.Unproven)
+	}
+}
+
+func indent(text string) string {
+	return "     " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n     ") + "\n"
+}
