@@ -26,6 +26,12 @@ func (s *vocabularySource) effectiveAdded(ids map[string]int64) (map[int64]added
 	for _, text := range s.specialTexts() {
 		special[text] = true
 	}
+	for id, t := range added {
+		if s.added == nil && special[t.Content] { // a list that is there says it, even an empty one
+			t.Special = true
+			added[id] = t
+		}
+	}
 	for _, key := range sortedKeys(s.added) {
 		id, err := strconv.ParseInt(key, 10, 64)
 		if err != nil {

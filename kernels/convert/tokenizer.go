@@ -17,18 +17,19 @@ type vocabularyRule func(vocabularySource) ([]gguf.KV, error)
 
 // vocabularyRules are by the name in config.json.
 var vocabularyRules = map[string]vocabularyRule{
-	"LlamaForCausalLM":    llamaVocabulary,
-	"MistralForCausalLM":  llamaVocabulary,
-	"MixtralForCausalLM":  llamaVocabulary,
-	"Qwen2ForCausalLM":    pieceOrByteLevel,
-	"Qwen3ForCausalLM":    pieceOrByteLevel,
-	"Qwen2MoeForCausalLM": byteLevelVocabulary,
-	"Qwen3MoeForCausalLM": byteLevelVocabulary,
-	"GPT2LMHeadModel":     byteLevelVocabulary,
-	"GemmaForCausalLM":    gemma1Vocabulary,
-	"Gemma2ForCausalLM":   gemmaVocabulary,
-	"Gemma3ForCausalLM":   gemma3Vocabulary,
-	"Phi3ForCausalLM":     phi3Vocabulary,
+	"LlamaForCausalLM":               llamaVocabulary,
+	"MistralForCausalLM":             llamaVocabulary,
+	"MixtralForCausalLM":             llamaVocabulary,
+	"Qwen2ForCausalLM":               pieceOrByteLevel,
+	"Qwen3ForCausalLM":               pieceOrByteLevel,
+	"Qwen2MoeForCausalLM":            byteLevelVocabulary,
+	"Qwen3MoeForCausalLM":            byteLevelVocabulary,
+	"GPT2LMHeadModel":                byteLevelVocabulary,
+	"GemmaForCausalLM":               gemma1Vocabulary,
+	"Gemma2ForCausalLM":              gemmaVocabulary,
+	"Gemma3ForCausalLM":              gemma3Vocabulary,
+	"Gemma3ForConditionalGeneration": gemma3Vocabulary,
+	"Phi3ForCausalLM":                phi3Vocabulary,
 }
 
 // vocabularySource is what a rule works on.
