@@ -167,4 +167,15 @@ func TestShortcutsChangeNothing(t *testing.T) {
 		}
 		agree(t, x, w)
 	}
+	for range 4000 { // any numbers at all
+		x, w := make([]float32, 32), make([]float32, 32)
+		for _, p := range [][]float32{x, w} {
+			for i := range p {
+				for p[i] = math.Float32frombits(r.Uint32()); !finite(p[i : i+1]); {
+					p[i] = math.Float32frombits(r.Uint32())
+				}
+			}
+		}
+		agree(t, x, w)
+	}
 }

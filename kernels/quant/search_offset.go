@@ -83,7 +83,7 @@ func fitOffset[B build](s offsetSearch, x, w []float32) offsetFit {
 	inverse := float32(s.limit) / (high - low)
 	fit := offsetFit{scale: 1 / inverse, minimum: -low, inverse: inverse, low: low, limit: s.limit}
 	fillWide[B](&buffer, s.limit, inverse, low, x)
-	least := offsetError[B](fit.scale, low, codes, x, w, s.absolute, float32(math.Inf(1)))
+	least := offsetError[B](fit.scale, low, codes, x, w, s.absolute, never)
 	for try := range s.tries + 1 {
 		inverse := (mulAdd[B](s.step, float32(try), s.first) + float32(s.limit)) / (high - low)
 		changed := false
@@ -114,7 +114,7 @@ func fitOffset[B build](s offsetSearch, x, w []float32) offsetFit {
 		}
 		enough := least
 		if !sums.ordered {
-			enough = float32(math.Inf(1))
+			enough = never
 		}
 		if e := offsetError[B](scale, minimum, codes, x, w, s.absolute, enough); e < least {
 			least = e
@@ -132,6 +132,9 @@ func scaleNumerator[B build](w, xl, x, l float32) float32 {
 	}
 	return mulAdd[B](-l, x, float32(w*xl))
 }
+
+// never is reached by no error.
+var never = float32(math.NaN())
 
 // offsetError gives the weighted error of a scale and an offset for given codes. It
 // may stop as soon as the error has reached enough.
