@@ -22,39 +22,44 @@ func (c closers) Close() error {
 	return errors.Join(errs...)
 }
 
-// openGGUF opens a file, or a split model by any of its parts: the others are
-// looked for beside it. The files stay open until the closer is called.
-func openGGUF(path string) (*gguf.File, io.Closer, error) {
+// openParts opens a file or, given any part of a split model, all of its parts
+// that lie beside it: the reader names those that are missing.
+func openParts(path string) ([]gguf.Part, closers, error) {
 	names := gguf.PartNames(path)
 	if names == nil {
 		names = []string{path}
 	}
 	var parts []gguf.Part
 	var files closers
-	fail := func(err error) (*gguf.File, io.Closer, error) {
-		return nil, nil, errors.Join(err, files.Close())
-	}
 	for _, name := range names {
 		file, size, err := openRegular(name)
 		if errors.Is(err, fs.ErrNotExist) && name != path {
-			continue // the reader names the parts that are missing
+			continue
 		}
 		if err != nil {
-			return fail(err)
+			return nil, nil, errors.Join(err, files.Close())
 		}
 		files = append(files, file)
 		parts = append(parts, gguf.Part{Name: filepath.Base(name), R: file, Size: size})
 	}
-	if len(names) == 1 {
-		f, err := gguf.Open(parts[0].R, parts[0].Size)
-		if err != nil {
-			return fail(err)
-		}
-		return f, files, nil
-	}
-	f, err := gguf.OpenSplit(parts)
+	return parts, files, nil
+}
+
+// openGGUF opens a file, or a split model by any of its parts. The files stay
+// open until the closer is called.
+func openGGUF(path string) (*gguf.File, io.Closer, error) {
+	parts, files, err := openParts(path)
 	if err != nil {
-		return fail(err)
+		return nil, nil, err
+	}
+	var f *gguf.File
+	if gguf.PartNames(path) == nil {
+		f, err = gguf.Open(parts[0].R, parts[0].Size)
+	} else {
+		f, err = gguf.OpenSplit(parts)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, files.Close())
 	}
 	return f, files, nil
 }

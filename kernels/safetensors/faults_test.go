@@ -218,3 +218,28 @@ func FuzzReadIndex(f *testing.F) {
 		}
 	})
 }
+
+// FuzzReadConfig reads config.json of a folder in every way in which it is read.
+func FuzzReadConfig(f *testing.F) {
+	for _, text := range []string{
+		`{"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_attention_heads":2,"num_hidden_layers":1,"intermediate_size":8,"vocab_size":3}`,
+		`{"quantization":{"bits":4,"group_size":64,"mode":"affine"},"tie_word_embeddings":true}`, `{"quantization_config":{"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"}}`,
+		`{"hidden_size":1e99}`, `{"num_attention_heads":0,"hidden_size":2147483648}`, `{"quantization":[],"quantization_config":7,"architectures":null}`, `[`, ``,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fsys := changed(func(m map[string][]byte) { m["config.json"] = b })
+		s, err := OpenSnapshot(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if sum := s.Summarize(fsys); sum.Parameters == 0 || len(sum.Types) == 0 {
+			t.Fatalf("got %+v, want the tensors counted whatever the config says", sum)
+		}
+		if c, err := ReadConfig(fsys); err == nil && c.known() {
+			checkConfig(c, s.shapes())
+		}
+	})
+}
