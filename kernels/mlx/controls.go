@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"testing/fstest"
@@ -81,25 +79,33 @@ type control struct {
 	plant             func(p planter) (folder.View, error)
 }
 
-// flip gives a view with one bit of a tensor's bytes changed.
-func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (folder.View, error) {
-	return p.rewrite(t, offset, 1, func(b []byte) { b[0] ^= 1 << bit })
-}
-
-// rewrite gives a view with n bytes of a tensor changed.
-func (p planter) rewrite(t safetensors.SnapshotTensor, offset, n int64, change func([]byte)) (folder.View, error) {
+// open opens the folder for as long as one fault is planted.
+func (p planter) open(plant func(m *Model) (folder.View, error)) (folder.View, error) {
 	m, err := Open(p.target)
 	if err != nil {
 		return folder.View{}, err
 	}
 	defer m.Close()
-	b := make([]byte, n)
-	if _, err := m.Snapshot.Section(t).ReadAt(b, offset); err != nil && err != io.EOF {
-		return folder.View{}, err
-	}
-	change(b)
-	name := m.Snapshot.Shards[t.Shard].Name
-	return folder.View{FS: p.target, Patches: map[string][]kernels.Patch{name: {{Offset: t.Begin + offset, Bytes: b}}}}, nil
+	return plant(m)
+}
+
+// flip gives a view with one bit of a tensor's bytes changed.
+func (p planter) flip(t safetensors.SnapshotTensor, offset int64, bit uint) (folder.View, error) {
+	return p.open(func(m *Model) (folder.View, error) { return folder.Flip(p.target, m.Snapshot, t, offset, bit) })
+}
+
+// rewrite gives a view with n bytes of a tensor changed.
+func (p planter) rewrite(t safetensors.SnapshotTensor, offset, n int64, change func([]byte)) (folder.View, error) {
+	return p.open(func(m *Model) (folder.View, error) {
+		return folder.Rewrite(p.target, m.Snapshot, t, offset, n, change)
+	})
+}
+
+// rename gives a tensor another name.
+func (p planter) rename(t safetensors.SnapshotTensor) (folder.View, error) {
+	return p.open(func(m *Model) (folder.View, error) {
+		return folder.Rename(p.target, m.Snapshot, t, len(t.Name)-1)
+	})
 }
 
 // double flips the last bit of a number's exponent.
@@ -107,34 +113,6 @@ func (p planter) double(t safetensors.SnapshotTensor, index int64) (folder.View,
 	n := typeOf(t.DType)
 	bit := n.Precision - 1
 	return p.flip(t, index*int64(n.Bytes)+int64(bit/8), uint(bit%8))
-}
-
-// rename gives a tensor another name of the same length, in its shard and in the index.
-func (p planter) rename(t safetensors.SnapshotTensor) (folder.View, error) {
-	m, err := Open(p.target)
-	if err != nil {
-		return folder.View{}, err
-	}
-	defer m.Close()
-	shard := m.Snapshot.Shards[t.Shard]
-	header := make([]byte, shard.File.HeaderSize)
-	if _, err := shard.R.ReadAt(header, 0); err != nil && err != io.EOF {
-		return folder.View{}, err
-	}
-	old := []byte(`"` + t.Name + `"`)
-	at := bytes.Index(header, old)
-	if at < 0 {
-		return folder.View{}, fmt.Errorf("mlx: %s is not in the header as it is written", t.Name)
-	}
-	now := bytes.Clone(old)
-	now[len(now)-2] = '_'
-	v := folder.View{FS: p.target, Patches: map[string][]kernels.Patch{shard.Name: {{Offset: int64(at), Bytes: now}}}}
-	if m.Snapshot.Index == nil {
-		return v, nil
-	}
-	index, err := folder.Read(p.target, safetensors.IndexName)
-	v.Files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
-	return v, err
 }
 
 // edit gives a view with one JSON file changed.

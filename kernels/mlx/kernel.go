@@ -2,16 +2,12 @@ package mlx
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 
-	godigest "github.com/opencontainers/go-digest"
-
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -46,9 +42,9 @@ func Kernel() kernels.Kernel {
 // Check compares a folder with its source and plants every control in views of
 // the folder; in a built-in one where this one was not accepted or has no matrix
 // of mode affine. The error is that of reading or of ctx.
-func Check(ctx context.Context, source, folder fs.FS) (kernels.Report, error) {
+func Check(ctx context.Context, source, product fs.FS) (kernels.Report, error) {
 	rep := Kernel().NewReport()
-	r, found, err := compareFolders(ctx, source, folder, nil)
+	r, found, err := compareFolders(ctx, source, product, nil)
 	if err != nil {
 		return rep, err
 	}
@@ -58,13 +54,13 @@ func Check(ctx context.Context, source, folder fs.FS) (kernels.Report, error) {
 	for _, side := range []struct {
 		name string
 		fsys fs.FS
-	}{{"source", source}, {"folder", folder}} {
-		if err := addInputs(ctx, &rep, side.name, side.fsys); err != nil {
+	}{{"source", source}, {"folder", product}} {
+		if err := folder.AddInputs(ctx, &rep, side.name, side.fsys, isInput); err != nil {
 			return rep, err
 		}
 	}
 	r.describe(&rep)
-	p, err := newPlanter(source, folder)
+	p, err := newPlanter(source, product)
 	if err != nil || len(found) > 0 {
 		if p, err = newPlanter(example()); err != nil {
 			return rep, err
@@ -84,8 +80,8 @@ func Check(ctx context.Context, source, folder fs.FS) (kernels.Report, error) {
 
 // compareFolders compares and gives every difference as findings, the refusal
 // of the folder included. With only, nothing but these tensors is read.
-func compareFolders(ctx context.Context, source, folder fs.FS, only map[string]bool) (Result, []kernels.Finding, error) {
-	m, err := Open(folder)
+func compareFolders(ctx context.Context, source, product fs.FS, only map[string]bool) (Result, []kernels.Finding, error) {
+	m, err := Open(product)
 	var bad *Error
 	var snapshot *safetensors.SnapshotError
 	switch {
@@ -133,30 +129,7 @@ func (r Result) describe(rep *kernels.Report) {
 	}
 }
 
-// addInputs adds the files of a folder that a comparison reads, by content.
-func addInputs(ctx context.Context, rep *kernels.Report, side string, fsys fs.FS) error {
-	entries, err := fs.ReadDir(fsys, ".")
-	if err != nil {
-		return fmt.Errorf("mlx: %s: %w", side, err)
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".safetensors") && !strings.HasSuffix(e.Name(), ".json") && e.Name() != templateName {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		f, err := fsys.Open(e.Name())
-		if err != nil {
-			return fmt.Errorf("mlx: %s: %w", side, err)
-		}
-		h := sha256.New()
-		n, err := io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("mlx: %s: %s: %w", side, e.Name(), err)
-		}
-		rep.Inputs = append(rep.Inputs, kernels.Input{Name: side + "/" + e.Name(), Digest: godigest.NewDigest(godigest.SHA256, h), Size: n})
-	}
-	return nil
+// isInput tells whether a comparison reads a file.
+func isInput(name string) bool {
+	return strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".json") || name == templateName
 }
