@@ -13,6 +13,11 @@ type Architecture struct {
 	Activation string   // the feed-forward's; GGUF has no key for another
 	Scaling    []string // the kinds of RoPE scaling that reach its GGUF
 	Mappings   []Mapping
+	// Parts are what the names of tensors begin with that belong to other parts of
+	// the model than the language model; they do not reach this GGUF. Where there
+	// are some, config.json has the language model's fields in text_config, and
+	// "language_model." may stand in its tensors' names.
+	Parts []string
 	// Keys are the hyper-parameters in the converter's order, without "GGUF.";
 	// Early ones stand before general.type. See [Config.hyper].
 	Early, Keys []string
@@ -26,7 +31,7 @@ type Architecture struct {
 // Architectures lists every kind of checkpoint that is converted.
 func Architectures() []*Architecture { return architectures }
 
-var architectures = []*Architecture{&llama, &mistral, &mixtral, &qwen2, &qwen3, &qwen3MoE, &gemma2, &gemma3, &phi3}
+var architectures = []*Architecture{&llama, &mistral, &mixtral, &qwen2, &qwen3, &qwen3MoE, &gemma2, &gemma3, &gemma3Vision, &phi3}
 
 // UnknownArchitectureError tells that a checkpoint is of a kind without a
 // mapping. What needs none (structure, digests, content) can still be compared.
@@ -60,6 +65,19 @@ func (a *Architecture) Find(name string) (m *Mapping, layer, expert int64, ok bo
 		}
 	}
 	return nil, -1, -1, false
+}
+
+// plainName is a tensor's name as the table has it; ok is false for other parts of the model.
+func (a *Architecture) plainName(name string) (plain string, ok bool) {
+	for _, part := range a.Parts {
+		if strings.HasPrefix(name, part) {
+			return "", false
+		}
+	}
+	if len(a.Parts) > 0 {
+		name = strings.Replace(name, "language_model.", "", 1)
+	}
+	return name, true
 }
 
 // stacked tells whether the architecture has experts.

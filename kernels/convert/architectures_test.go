@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 )
 
 const architecturesDir = "../../fixtures/architectures"
@@ -42,6 +43,32 @@ func TestEveryArchitectureEqualsTheConverter(t *testing.T) {
 	for _, a := range Architectures() {
 		if !seen[a] {
 			t.Errorf("%s has no file of the converter to be held against", a.HF)
+		}
+	}
+}
+
+// TestNewerConfigsGiveTheSameKeys: transformers 5 spells RoPE's fields otherwise. The
+// converter makes the same keys of both.
+func TestNewerConfigsGiveTheSameKeys(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(architecturesDir, "*", "config-transformers-5.json"))
+	if err != nil || len(paths) < 5 {
+		t.Fatalf("got %d configs and %v, want 5 and more", len(paths), err)
+	}
+	for _, path := range paths {
+		newer, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(path))
+		old := openFixture(t, name).Config
+		c, err := ReadConfig(fstest.MapFS{"config.json": {Data: newer}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, keys := range [][]string{c.architecture.Early, c.architecture.Keys} {
+			got, want := c.list(keys, Options{}), old.list(keys, Options{})
+			checkKeys(t, name, got, want)
 		}
 	}
 }

@@ -59,6 +59,7 @@ type Config struct {
 	architecture  *Architecture
 	rope          Rope           // of the layers that see everything
 	specialTokens map[string]any // every key of the file as it stands: bos_token_id and the like are looked up here
+	fields        map[string]any // the keys of the language model: those of text_config where there are other parts
 }
 
 // ReadConfig reads and checks config.json. A kind of checkpoint without a
@@ -80,17 +81,46 @@ func ReadConfig(fsys fs.FS) (Config, error) {
 	if c.architecture, err = architectureOf(c.Architectures[0]); err != nil {
 		return Config{}, err
 	}
+	if err := c.language(body); err != nil {
+		return Config{}, err
+	}
 	if err := c.fill(); err != nil {
 		return Config{}, err
 	}
 	return c, c.check()
 }
 
+// language reads the fields of the language model over those of the whole.
+func (c *Config) language(body []byte) error {
+	if c.fields = c.specialTokens; len(c.architecture.Parts) == 0 {
+		return nil
+	}
+	var whole struct {
+		Text json.RawMessage `json:"text_config"`
+	}
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	if !set(whole.Text) {
+		return fmt.Errorf("config.json: text_config: got none, want the language model's fields, as %s has them", c.architecture.HF)
+	}
+	architectures := c.Architectures
+	err := json.Unmarshal(whole.Text, c)
+	if c.fields = nil; err == nil {
+		err = json.Unmarshal(whole.Text, &c.fields)
+	}
+	if err != nil {
+		return fmt.Errorf("config.json: text_config: %w", err)
+	}
+	c.Architectures = architectures
+	return nil
+}
+
 // fill gives fields that the file leaves out the values of transformers.
 func (c *Config) fill() error {
 	added := map[string]any{}
 	for key, value := range c.architecture.Unstated {
-		if _, stated := c.specialTokens[key]; !stated {
+		if _, stated := c.fields[key]; !stated {
 			added[key] = value
 		}
 	}
@@ -105,7 +135,7 @@ func (c *Config) fill() error {
 }
 
 // stated tells whether config.json itself has a value for a field.
-func (c *Config) stated(key string) bool { return c.specialTokens[key] != nil }
+func (c *Config) stated(key string) bool { return c.fields[key] != nil }
 
 // Architecture is the kind of the checkpoint.
 func (c *Config) Architecture() *Architecture { return c.architecture }

@@ -76,6 +76,7 @@ type Model struct {
 
 	fsys     fs.FS
 	snapshot *safetensors.Snapshot
+	named    map[string]safetensors.SnapshotTensor // the language model's, by the names of its table
 }
 
 // Open reads the headers and the config of a snapshot and maps every tensor. It

@@ -94,6 +94,14 @@ var (
 		Unstated: map[string]any{"num_key_value_heads": 4, "head_dim": 256, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "rope_local_base_freq": 10000.0,
 			"sliding_window": 4096},
 	}
+	// gemma3Vision is the language model of the larger ones, whose checkpoints hold an image encoder too.
+	gemma3Vision = Architecture{
+		HF: "Gemma3ForConditionalGeneration", GGUF: "gemma3", Activation: gemma3.Activation, Scaling: gemma3.Scaling,
+		Mappings: gemma3.Mappings, Keys: gemma3.Keys,
+		Parts: []string{"vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."},
+		Unstated: map[string]any{"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208, "max_position_embeddings": 131072,
+			"rms_norm_eps": 1e-6, "rope_theta": 1e6, "rope_local_base_freq": 10000.0, "sliding_window": 4096},
+	}
 )
 
 // Phi-3 and Phi-4-mini: conversion/phi.py.

@@ -140,6 +140,9 @@ func TestTamperedCheckpointsAreRefused(t *testing.T) {
 			rename("model.layers.0.input_layernorm.weight", "model.layers.0.self_attn.q_norm.weight")(h)
 			rename("x", "model.layers.0.input_layernorm.weight")(h)
 		}, "norm.weight: shape: got"},
+		{"gemma3-vision", "a tensor of no part", rename("language_model.model.norm.weight", "audio_tower.norm.weight"), "tensor audio_tower.norm.weight: got a name"},
+		{"gemma3-vision", "a norm twice", rename("multi_modal_projector.mm_soft_emb_norm.weight", "model.language_model.norm.weight"), "tensors language_model.model.norm.weight and model.language_model.norm.weight: got two of one meaning"},
+		{"gemma3-vision", "no norm after attention", rename("language_model.model.layers.1.post_attention_layernorm.weight", "vision_tower.x"), "missing tensors: got none of model.layers.1.post_attention_layernorm.weight"},
 		{"phi3", "Q alone", rename("model.layers.0.self_attn.qkv_proj.weight", "model.layers.0.self_attn.q_proj.weight"), "tensor model.layers.0.self_attn.q_proj.weight: got a name that no Phi3ForCausalLM has"},
 		{"phi3-long", "integers for weights", func(h header) {
 			e := h["model.norm.weight"]
@@ -185,6 +188,9 @@ func TestConfigsThatAConversionWouldLoseAreRefused(t *testing.T) {
 		{"gemma3", "rope_local_base_freq", "-1", "rope_local_base_freq: got -1"},
 		{"gemma3", "rope_parameters", `{"sliding_attention":{"rope_theta":10000.0}}`, "got no full_attention"},
 		{"gemma3", "rope_parameters", `{"full_attention":{"rope_theta":1e6},"sliding_attention":{"rope_type":"linear","factor":2.0}}`, `sliding_attention: rope_type: got "linear"`},
+		{"gemma3-vision", "text_config", "null", "text_config: got none"},
+		{"gemma3-vision", "text_config", `{"hidden_size":"x"}`, "text_config: json"},
+		{"gemma3-vision", "text_config", `{"hidden_size":16,"intermediate_size":32,"num_hidden_layers":2}`, "shape: got [320 16], want [262208 16]"},
 		{"qwen2", "rope_scaling", `{"rope_type":"llama3","factor":8.0}`, `rope_type: got "llama3"`},
 		{"qwen2-yarn", "rope_scaling", `{"type":"yarn","factor":4.0}`, "original_max_position_embeddings: got none"},
 		{"qwen2-yarn", "rope_scaling", `{"type":"yarn","original_max_position_embeddings":32768}`, "factor: got none, want the factor of yarn"},

@@ -32,8 +32,17 @@ func (m *Model) mapTensors() error {
 	})
 	stacks := map[int64]int64{} // tensors of experts seen so far, by layer
 	count := map[*Mapping]int64{}
+	m.named = make(map[string]safetensors.SnapshotTensor, len(all))
 	for _, t := range all {
-		mapping, layer, expert, ok := a.Find(t.Name)
+		name, language := a.plainName(t.Name)
+		if !language {
+			continue
+		}
+		if other, twice := m.named[name]; twice {
+			return fmt.Errorf("tensors %s and %s: got two of one meaning, want one", other.Name, t.Name)
+		}
+		m.named[name] = t
+		mapping, layer, expert, ok := a.Find(name)
 		switch {
 		case !ok:
 			return fmt.Errorf("tensor %s: got a name that no %s has; want every tensor mapped", t.Name, a.HF)
@@ -151,7 +160,7 @@ func (m *Model) stack(layer int64) error {
 		all := stacked{each: int64(shape[0] * shape[1])}
 		var first safetensors.SnapshotTensor
 		for e := range experts {
-			t, ok := m.snapshot.Lookup(mapping.source(layer, e))
+			t, ok := m.named[mapping.source(layer, e)]
 			if e == 0 {
 				first = t
 			}
@@ -222,7 +231,7 @@ func (m *Model) checkComplete(count map[*Mapping]int64) error {
 		// Every step finds a tensor or a missing one, and the latter are few: no number of the config bounds the work.
 		for at := int64(0); at < layers*experts && len(missing) <= maxMissing; at++ {
 			name := mapping.source(at/experts, at%experts)
-			if _, has := m.snapshot.Lookup(name); !has {
+			if _, has := m.named[name]; !has {
 				missing = append(missing, name)
 			}
 		}
