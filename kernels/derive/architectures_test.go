@@ -81,7 +81,7 @@ func TestEveryHyperParameterIsHeldAgainstTheConfig(t *testing.T) {
 		with := func(change func(r *rewritten)) []kernels.Finding {
 			r := &rewritten{kvs: slices.Clone(f.KVs)}
 			change(r)
-			return compareKVs(src, r.kvs, nil)
+			return compareKVs(src, r.kvs, nil, true)
 		}
 		prefix, defaults, tried := src.model.Config.Architecture().GGUF+".", src.model.Config.Defaults(), 0
 		for _, kv := range f.KVs {

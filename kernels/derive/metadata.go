@@ -13,12 +13,17 @@ const templateKey = "tokenizer.chat_template"
 
 // compareMetadata compares every key of the product with what the source gives.
 func compareMetadata(src, dst *side) []kernels.Finding {
-	return compareKVs(src, dst.kvs, dst.model)
+	retyped := false
+	for _, t := range dst.tensors {
+		s := src.byName[t.name]
+		retyped = retyped || s != nil && s.typ != t.typ
+	}
+	return compareKVs(src, dst.kvs, dst.model, retyped)
 }
 
 // compareKVs is compareMetadata over the product's keys alone; model is the
-// product's where that is a snapshot. A snapshot does not give general.… keys.
-func compareKVs(src *side, product []gguf.KV, model *convert.Model) []kernels.Finding {
+// product's where that is a snapshot, retyped tells that tensors have other types. A snapshot does not give general.… keys.
+func compareKVs(src *side, product []gguf.KV, model *convert.Model, retyped bool) []kernels.Finding {
 	snapshot := src.snapshot() || model != nil
 	findings := []kernels.Finding{}
 	find := func(key, got, want, hint string) {
@@ -36,7 +41,7 @@ func compareKVs(src *side, product []gguf.KV, model *convert.Model) []kernels.Fi
 	}
 	expected := map[string]bool{}
 	for _, want := range src.kvs {
-		if claims(want.Key, snapshot) {
+		if claims(want.Key, snapshot, retyped) {
 			continue
 		}
 		expected[want.Key] = true
@@ -55,7 +60,7 @@ func compareKVs(src *side, product []gguf.KV, model *convert.Model) []kernels.Fi
 		findings = append(findings, kernels.Finding{Check: "tokenizer", Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "types, scores, merges and pre-tokenizer of the product are not derived"})
 	}
 	for _, kv := range product {
-		if expected[kv.Key] || claims(kv.Key, snapshot) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {
+		if expected[kv.Key] || claims(kv.Key, snapshot, retyped) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {
 			continue
 		}
 		if implied, has := defaults[kv.Key]; has && implied.Equal(kv.Value) {
@@ -66,10 +71,13 @@ func compareKVs(src *side, product []gguf.KV, model *convert.Model) []kernels.Fi
 	return append(findings, compareTokens(src, product)...)
 }
 
-// claims tells the keys that are not derived from this source: what a quantizer
-// notes, what depends on the types (see label), and beside a snapshot every
-// general.… key but the architecture.
-func claims(key string, snapshot bool) bool {
+// claims tells the keys that are not derived from this source. Between two files
+// of the same types every key is compared; else not what a quantizer notes and what
+// depends on the types (see label), and beside a snapshot no general.… key but the architecture.
+func claims(key string, snapshot, retyped bool) bool {
+	if !snapshot && !retyped {
+		return false
+	}
 	switch {
 	case key == "general.file_type", key == "general.quantization_version", key == "general.alignment":
 		return true

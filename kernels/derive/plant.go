@@ -273,7 +273,7 @@ func (c *controls) key(key string, skip int, change func(byte) byte) (bool, stri
 }
 
 func (c *controls) keySeen(key string, kvs []gguf.KV) (bool, string, error) {
-	for _, f := range compareKVs(c.src, kvs, nil) {
+	for _, f := range compareKVs(c.src, kvs, nil, true) {
 		if where, _, _ := strings.Cut(f.Where, " element "); where == "key "+key {
 			return true, f.String(), nil
 		}
