@@ -179,6 +179,9 @@ func codesFollow(g *group, w []float32, bits int, scale, bias float64) bool {
 // One step more is enough: the edge is the end of larger magnitude, thus at
 // least n/2 steps of (max-min)/n from zero, and rounding that number to a whole
 // one shrinks the step by a factor of at least 1 - 1/(n+1).
+//
+// mlx-lm's own folders (every width and group size, BF16, F16 and F32, on the
+// CPU) reach more than 0.99 of the bound and never pass it.
 func boundAffine(g *group, w []float32, bits int, t number.Type) (ofBound, steps float64) {
 	s := math.Abs(float64(g.scale))
 	h := t.HalfSpacing(s)

@@ -31,10 +31,12 @@ func exampleWeights(n int) []float32 {
 
 // example is a source of one matrix of 8 rows and one norm, and the product that
 // MLX's CPU backend makes of it, 4 bits in groups of 64.
-func example() (source, product fstest.MapFS) {
+func example() (source, product fstest.MapFS) { return exampleOf(cpu, exampleWeights(8*128)) }
+
+// exampleOf is the example with other weights, or by another backend.
+func exampleOf(b backend, w []float32) (source, product fstest.MapFS) {
 	bf16 := number.BF16
 	const rows, width = 8, 128
-	w := exampleWeights(rows * width)
 	var raw, norm []byte
 	for _, x := range w {
 		raw = bf16.Append(raw, x)
@@ -54,7 +56,7 @@ func example() (source, product fstest.MapFS) {
 	var codes, scales, biases []byte
 	g := group{codes: make([]byte, s.Group)}
 	for i := 0; i < len(w); i += s.Group {
-		cpu.affine(&g, w[i:i+s.Group], s.Bits, bf16)
+		b.affine(&g, w[i:i+s.Group], s.Bits, bf16)
 		codes = pack(codes, g.codes, s.Bits)
 		scales, biases = bf16.Append(scales, g.scale), bf16.Append(biases, g.bias)
 	}
