@@ -1,7 +1,8 @@
 // Reads blocks of a tensor type from standard input and writes the weights that
 // ggml's own reader of the type gives, as little-endian float32; or, with the
 // argument "quantize", reads float32 weights of one row and writes blocks. Built against
-// the static libraries of a llama.cpp build:
+// the static libraries of a plain x86-64 build of llama.cpp; the digests in hostile.json
+// and fixed.json are of the sources in llama-cpp-python 0.3.36:
 //
 //	gcc -O2 -I llama.cpp/ggml/include reference.c build/ggml/src/libggml-base.a -lstdc++ -lm -lpthread -o reference
 //
