@@ -194,11 +194,11 @@ func TestMistakesOfConvertersAreTold(t *testing.T) {
 		}, "no permutation"},
 		{"qwen3", "Q ordered as Llama's", "blk.0.attn_q.weight", func(_ *testing.T, r *rewritten, tensor string) {
 			r.rows(tensor, 96, convert.HeadOrder(96, 4))
-		}, "values"},
+		}, "moved from half-split to interleaved rotary order by 4 heads"},
 		{"qwen3-moe", "experts in the order of their names", "blk.1.ffn_up_exps.weight", func(_ *testing.T, r *rewritten, tensor string) {
 			names := []int64{0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9}
 			r.rows(tensor, 12, func(expert int64) int64 { return names[expert] })
-		}, "values"},
+		}, "in another order"},
 		{"mixtral", "a router in BF16", "blk.0.ffn_gate_inp.weight", func(_ *testing.T, r *rewritten, tensor string) {
 			var short []byte
 			for i := 0; i < len(r.bodies[tensor]); i += 4 {
