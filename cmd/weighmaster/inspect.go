@@ -28,6 +28,7 @@ type modelSummary struct {
 	Templates    []gguf.Template     `json:"templates,omitempty"`
 	Quantization *gguf.Quantization  `json:"quantization,omitempty"`
 	Imatrix      []gguf.Named        `json:"imatrixClaims,omitempty"`
+	Matrix       *matrixLine         `json:"matrix,omitempty"`
 	Recipe       *recipeLine         `json:"recipe,omitempty"` // by the types of the tensors
 	Metadata     map[string]string   `json:"metadata"`
 	Files        []fileLine          `json:"files"`
@@ -90,7 +91,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	var o inspectOptions
 	cmd := &cobra.Command{
 		Use: "inspect FILE|FOLDER", Short: "Say what a model file or folder holds, without loading weights", Args: cobra.ExactArgs(1),
-		Long: "Inspect reads the headers of a GGUF file (or of all parts of a split one, given any), of a safetensors file, or of a Hugging Face or MLX folder, " +
+		Long: "Inspect reads the headers of a GGUF file (or of all parts of a split one, given any), of a safetensors file, of an importance matrix (.gguf or .dat), or of a Hugging Face or MLX folder, " +
 			"and says what they hold. Weights are read only for digests, every byte once.",
 		Example: "  weighmaster inspect model-Q8_0.gguf\n  weighmaster inspect model-Q8_0.gguf --gguf-hash   # compare with llama-gguf-hash --all\n" +
 			"  weighmaster inspect model-00001-of-00003.gguf --digest\n  weighmaster inspect snapshot/ --tensors --json",
@@ -105,8 +106,10 @@ func (a *app) inspectCommand() *cobra.Command {
 				read = inspectFolder
 			case filepath.Ext(args[0]) == ".safetensors":
 				read = inspectSafetensors
+			case filepath.Ext(args[0]) == ".dat":
+				read = inspectMatrix
 			}
-			if o.ggufHash && (info.IsDir() || filepath.Ext(args[0]) == ".safetensors") {
+			if ext := filepath.Ext(args[0]); o.ggufHash && (info.IsDir() || ext == ".safetensors" || ext == ".dat") {
 				return usage("--gguf-hash: got %s, want a GGUF file; --tensors gives the digests of other tensors", args[0])
 			}
 			s, err := read(cmd.Context(), args[0], o)

@@ -55,6 +55,12 @@ func inspectGGUF(ctx context.Context, path string, o inspectOptions) (modelSumma
 		s.Tensors = append(s.Tensors, line)
 	}
 	s.recognize(f)
+	if v, _ := f.KV("general.type"); v.Equal(gguf.String("imatrix")) && len(f.Parts) == 1 {
+		s.Format = "importance matrix in " + s.Format
+		if err := s.readMatrix(f.Parts[0].R, f.Size); err != nil {
+			s.Warnings = append(s.Warnings, err.Error())
+		}
+	}
 	if err := s.hashParts(ctx, f.Parts, tensors, o); err != nil {
 		return s, err
 	}

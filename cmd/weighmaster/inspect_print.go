@@ -40,7 +40,9 @@ func (a *app) printInspection(s modelSummary, o inspectOptions) {
 		}
 	}
 	for _, p := range s.Profiles {
-		if !p.Loads {
+		if p.Loads {
+			a.say("  %s would load it\n", p.Reader)
+		} else {
 			a.say("  %s would refuse it: %s\n", p.Reader, strings.Join(p.Reasons, "; "))
 		}
 	}
@@ -57,6 +59,11 @@ func (a *app) printSummary(s modelSummary) {
 	architecture := s.Architecture
 	if architecture == "" {
 		architecture = "no architecture named"
+	}
+	if s.Matrix != nil {
+		a.say("%s: %s\n", s.Path, format)
+		a.printInspectedMatrix(s.Matrix)
+		return
 	}
 	a.say("%s: %s, %s, %d parameters\n", s.Path, format, architecture, s.Parameters)
 	for _, t := range s.Types {

@@ -23,6 +23,11 @@ func TestInspectSaysWhatAFileHolds(t *testing.T) {
 	}
 	write(t, filepath.Join(missing, "lone.gguf"), hostile.V3(0, 2).KV("split.count", 2).Raw(3, 0).KV("split.no", 2).Raw(1, 0).Bytes())
 	write(t, odd, hostile.V3(1, 0).Tensor("a\x1b[2J\nfake line", 0, 0, 8).Data(32, 32))
+	matrix, damaged, cut := filepath.Join(missing, "sound.dat"), filepath.Join(missing, "nan.dat"), filepath.Join(missing, "cut.dat")
+	sound := []byte("\x01\x00\x00\x00\x01\x00\x00\x00a\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x80\x3f\x04\x00\x00\x00\x04\x00\x00\x00text")
+	write(t, matrix, sound)
+	write(t, damaged, bytes.Replace(sound, []byte("\x00\x00\x80\x3f"), []byte("\x00\x00\xc0\x7f"), 1))
+	write(t, cut, sound[:20])
 	for _, c := range []struct {
 		name string
 		args []string
@@ -43,6 +48,9 @@ func TestInspectSaysWhatAFileHolds(t *testing.T) {
 		{"gguf-hash of a folder", []string{"../../fixtures/model/snapshot", "--gguf-hash"}, 2, []string{`want a GGUF file`}},
 		{"a folder", []string{"../../fixtures/model/snapshot", "--tensors"}, 0, []string{`safetensors, LlamaForCausalLM, 2000640 parameters`, `chat_template\.jinja: 1297 bytes`,
 			`model\.norm\.weight +BF16 .* [0-9a-f]{64} model-0000\d-of-00002\.safetensors`}},
+		{"an importance matrix", []string{matrix}, 0, []string{`importance matrix\n`, `1 entries, 4 chunks`, `computed from "text" \(a name, not a proof\)`}},
+		{"a matrix with a NaN", []string{damaged}, 0, []string{`warning: .*NaN or infinite`}},
+		{"a damaged matrix", []string{cut}, 1, []string{`cut\.dat: imatrix: byte`}},
 		{"one shard", []string{"../../fixtures/model/snapshot/model-00001-of-00002.safetensors", "--digest"}, 0, []string{`safetensors, no architecture named`, `sha256 [0-9a-f]{64}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

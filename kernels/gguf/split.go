@@ -108,14 +108,13 @@ func OpenSplit(parts []Part) (*File, error) {
 		}
 		files[i] = f
 	}
-	if _, split := files[0].KV(keySplits); len(files) == 1 && !split {
-		return files[0], nil
+	if len(files) == 1 {
+		if _, count, err := files[0].splitNumbers(); err == nil && count <= 1 { // never split, or into one part, or merged again
+			return files[0], nil
+		}
 	}
 	if err := sortParts(files); err != nil {
 		return nil, err
-	}
-	if len(files) == 1 { // a model that a tool split into one part
-		return files[0], nil
 	}
 	return join(files)
 }

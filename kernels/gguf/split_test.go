@@ -81,6 +81,11 @@ func TestMergedFileIsWhole(t *testing.T) {
 	if err != nil || len(f.Tensors) != 7 {
 		t.Errorf("got %v, %v, want 7 tensors", f, err)
 	}
+	for name, b := range map[string][]byte{"x-00001-of-00001.gguf": b, "never split": sample(), "one part": splitHeader(0, 1, 1, "a")} {
+		if f, err := OpenSplit([]Part{part(name, b)}); err != nil || len(f.Tensors) == 0 {
+			t.Errorf("%s: got %v, %v, want the whole file", name, f, err)
+		}
+	}
 }
 
 // header builds part no (from 0) of count with one tensor, and further keys.

@@ -137,7 +137,7 @@ func (f *File) quantization() *Quantization {
 // doubts compares what the header says with what it holds.
 func (f *File) doubts(s Summary) []string {
 	var out []string
-	if s.Architecture == "" {
+	if kind := f.text("general.type"); s.Architecture == "" && (kind == "" || kind == "model") { // others, as importance matrices, have none
 		out = append(out, "general.architecture is missing")
 	}
 	if v, ok := f.KV(s.Architecture + ".block_count"); ok {
