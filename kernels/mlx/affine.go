@@ -21,7 +21,7 @@ type backend struct {
 	// gpu is the arithmetic of mlx/backend/metal and mlx/backend/cuda, else that
 	// of the CPU, the only one that tests run.
 	gpu bool
-	// nearest is the rounding of E8M0 scales in MLX up to 0.32.2; 0.32.4 rounds up.
+	// nearest is the rounding of E8M0 scales in older releases (MLX 0.30.0); 0.32.2 and 0.32.4 round up.
 	nearest bool
 }
 

@@ -50,8 +50,8 @@ func (c *comparison) object(fsys fs.FS, side, name string) (map[string]any, erro
 	return nil, nil
 }
 
-// settings compares config.json key by key. mlx-lm takes eos_token_id from
-// generation_config.json where that has one.
+// settings compares config.json key by key. mlx-lm 0.32 takes eos_token_id from
+// generation_config.json where that has one, 0.30 did not.
 func (c *comparison) settings(source fs.FS) error {
 	want, err := c.object(source, "source", ConfigName)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *comparison) settings(source fs.FS) error {
 	if err != nil {
 		return err
 	}
-	if eos, ok := generation["eos_token_id"]; ok {
+	if eos, ok := generation["eos_token_id"]; ok && !folder.Same(c.model.config["eos_token_id"], want["eos_token_id"]) {
 		want["eos_token_id"] = eos
 	}
 	c.compareKeys(CheckSettings, ConfigName, c.model.config, want, ownSettings)

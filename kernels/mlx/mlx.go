@@ -20,8 +20,8 @@
 // {group_size, bits, mode} as quantization and again as quantization_config,
 // with entries for single layers beside them.
 //
-// The references are mlx.core.quantize (mlx/ops.cpp, mlx/backend) of MLX 0.32
-// and convert.py and utils.py of mlx-lm 0.32.
+// The references are mlx.core.quantize (mlx/ops.cpp, mlx/backend) of MLX 0.30 to 0.32
+// and convert.py and utils.py of mlx-lm 0.30 to 0.32.
 package mlx
 
 import (
