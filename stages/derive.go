@@ -7,11 +7,13 @@ import (
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/derive"
+	"github.com/weighmaster/weighmaster/kernels/imatrix"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
 // Derive proves from the bytes that a GGUF (role product) was made from a
-// snapshot or another GGUF (role source). It makes nothing but its report.
+// snapshot or another GGUF (role source), with an importance matrix where one is
+// given (role imatrix). It makes nothing but its report.
 type Derive struct{}
 
 // Uses implements [Stage].
@@ -37,7 +39,12 @@ func (Derive) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		return nil, err
 	}
 	defer f.Close()
-	report, err := derive.Check(ctx, from, target, derive.Options{})
+	o, closeMatrix, err := deriveMatrix(run)
+	if err != nil {
+		return nil, err
+	}
+	defer closeMatrix()
+	report, err := derive.Check(ctx, from, target, o)
 	if err != nil {
 		return nil, fmt.Errorf("derive %s from %s: %w", product.Name, source.Name, err)
 	}
@@ -65,4 +72,22 @@ func deriveSource(a Artifact) (derive.Input, func() error, error) {
 		return derive.Input{}, nil, err
 	}
 	return derive.Input{GGUF: &file}, f.Close, nil
+}
+
+// deriveMatrix opens the importance matrix that the product was made with, if one is given.
+func deriveMatrix(run *Run) (derive.Options, func() error, error) {
+	a, has := run.Inputs["imatrix"]
+	if !has {
+		return derive.Options{}, func() error { return nil }, nil
+	}
+	f, file, err := a.openFile("imatrix")
+	if err != nil {
+		return derive.Options{}, nil, err
+	}
+	m, err := imatrix.Open(file.R, file.Size)
+	if err != nil {
+		f.Close()
+		return derive.Options{}, nil, fmt.Errorf("input imatrix: %w", err)
+	}
+	return derive.Options{Matrix: m, MatrixDigest: a.Digest}, f.Close, nil
 }

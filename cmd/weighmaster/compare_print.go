@@ -44,7 +44,7 @@ func (a *app) printRelation(source, target string, rel derive.Relation) {
 
 // findingMark tells what failed from what could not be told.
 func findingMark(rel derive.Relation, check string) string {
-	if rel.Kind == derive.NotDerived && check != "type" {
+	if rel.Kind == derive.NotDerived && check != derive.CheckUnmade {
 		return "FAIL"
 	}
 	return "??? "

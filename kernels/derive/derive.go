@@ -96,6 +96,9 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 	for _, f := range metadata {
 		report.Find(f)
 	}
+	for _, f := range inventory.free(matrixUse(target, inventory, o), o) {
+		report.Find(f)
+	}
 	inventory.measure(&report, src)
 	report.Metric("metadata_differing", "keys", float64(len(metadata)))
 	if err := plant(ctx, src, target, product, &report.Controls); err != nil {
@@ -104,7 +107,7 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 	if err := report.Finish(); err != nil {
 		return report, err
 	}
-	if report.Verdict == kernels.Failed && inventory.onlyUndecided() && undecidedOnly(metadata) {
+	if report.Verdict == kernels.Failed && undecidedOnly(report.Findings) {
 		report.Verdict = kernels.Undecided
 	}
 	return report, nil

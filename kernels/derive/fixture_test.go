@@ -114,12 +114,15 @@ func TestTokenizerFilesThatDisagree(t *testing.T) {
 	}
 }
 
-// TestATokenizerThatIsNotDerivedIsUndecided: without tokenizer.model the tokens
-// are held against tokenizer.json, and the rest is undecided by name.
+// TestATokenizerThatIsNotDerivedIsUndecided: a tokenizer.json of a model that no
+// converter covers, and no tokenizer.model. Tokens are held against the former's
+// texts, and the rest is undecided by name.
 func TestATokenizerThatIsNotDerivedIsUndecided(t *testing.T) {
 	snapshot := exampleSnapshot(t)
 	product := convertWith(t, snapshot, same)
 	delete(snapshot, "tokenizer.model")
+	body := bytes.Replace(snapshot["tokenizer.json"].Data, []byte(`"type": "BPE"`), []byte(`"type": "WordLevel"`), 1)
+	snapshot["tokenizer.json"] = &fstest.MapFile{Data: body}
 	report, err := Check(t.Context(), Input{Snapshot: snapshot}, product, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,9 @@ func (inv *inventory) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := inv.unmade(ctx); err != nil {
+		return err
+	}
 	for i, p := range same {
 		if err := inv.judge(ctx, p, making{}, diffs[i], nil, nil); err != nil {
 			return err
@@ -115,7 +118,7 @@ func (inv *inventory) judge(ctx context.Context, p *pair, how making, d differen
 	case ClassD:
 		r.state = undecided
 		inv.findings = append(inv.findings, kernels.Finding{
-			Check: "values", Where: "tensor " + p.src.name, Got: fmt.Sprintf("%d of %d blocks that no known build gives", d.blocks, p.blocks()), Want: "the recomputed blocks",
+			Check: CheckUnmade, Where: "tensor " + p.src.name, Got: fmt.Sprintf("%d of %d blocks that no known build gives", d.blocks, p.blocks()), Want: "the recomputed blocks",
 			Hint: fmt.Sprintf("the codes of %s cannot be checked against its scales; give the importance matrix if one was used", p.dst.typ),
 		})
 	default:

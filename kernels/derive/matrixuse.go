@@ -18,6 +18,9 @@ const (
 	matrixChunksKey  = "quantize.imatrix.chunks_count"
 )
 
+// checkClaim is the check of what a product's keys say about a matrix.
+const checkClaim = "matrix claim"
+
 // MatrixUse is what an importance matrix has to do with a target.
 type MatrixUse struct {
 	Digest  godigest.Digest `json:"digest"`  // of the matrix at hand, empty for none
@@ -89,7 +92,7 @@ func claim(kvs []gguf.KV) string {
 // claimFindings holds the claim against what the bytes say.
 func claimFindings(kvs []gguf.KV, u *MatrixUse, inv *inventory, without int) (list []kernels.Finding) {
 	find := func(where, got, want, hint string) {
-		list = append(list, kernels.Finding{Check: "matrix claim", Where: where, Got: got, Want: want, Hint: hint})
+		list = append(list, kernels.Finding{Check: checkClaim, Where: where, Got: got, Want: want, Hint: hint})
 	}
 	couldUse := 0
 	for _, r := range inv.results {

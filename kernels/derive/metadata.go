@@ -57,7 +57,7 @@ func compareKVs(src *side, product []gguf.KV, model *convert.Model, retyped bool
 		}
 	}
 	if src.tokenErr != nil {
-		findings = append(findings, kernels.Finding{Check: "tokenizer", Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "types, scores, merges and pre-tokenizer of the product are not derived"})
+		findings = append(findings, kernels.Finding{Check: checkTokenizer, Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "types, scores, merges and pre-tokenizer of the product are not derived"})
 	}
 	for _, kv := range product {
 		if expected[kv.Key] || claims(kv.Key, snapshot, retyped) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {
@@ -85,16 +85,6 @@ func claims(key string, snapshot, retyped bool) bool {
 		return true
 	}
 	return snapshot && strings.HasPrefix(key, "general.") && key != "general.architecture"
-}
-
-// undecidedOnly tells that every finding is about keys that could not be derived.
-func undecidedOnly(findings []kernels.Finding) bool {
-	for _, f := range findings {
-		if f.Check != "tokenizer" {
-			return false
-		}
-	}
-	return true
 }
 
 // oneType are the file types whose tensors all have one type, norms and vectors apart.

@@ -3,7 +3,10 @@ package derive
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/convert"
@@ -35,6 +38,12 @@ type result struct {
 	why       string    // what the bounds say of a tensor that is not exact
 }
 
+// unmade is a tensor of the product that is not recomputed, and why.
+type unmade struct {
+	src, dst *tensor
+	why      string
+}
+
 // inventory is the comparison of all tensors.
 type inventory struct {
 	results  map[string]*result
@@ -42,6 +51,7 @@ type inventory struct {
 	findings []kernels.Finding
 	file     making // the one way in which every recomputed tensor fits; the zero value for none
 	pairs    []*pair
+	open     []unmade
 	nearly   bool // computed RoPE factors lie within the tolerance, not bit for bit
 }
 
@@ -50,7 +60,7 @@ func compareTensors(ctx context.Context, src, dst *side, o Options) (*inventory,
 	inv := &inventory{results: map[string]*result{}, types: map[string]int{}, findings: []kernels.Finding{}}
 	matrix := newImportance(o)
 	for i := range src.tensors {
-		if err := inv.match(ctx, &src.tensors[i], src, dst, matrix); err != nil {
+		if err := inv.match(&src.tensors[i], src, dst, matrix); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +92,7 @@ func (inv *inventory) find(s state, name, check, got, want, hint string) {
 }
 
 // match looks for a source's tensor in the product.
-func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, m *importance) error {
+func (inv *inventory) match(s *tensor, src, dst *side, m *importance) error {
 	d := dst.byName[s.name]
 	switch {
 	case d == nil && s.name == convert.RopeFreqs && dst.model != nil && dst.model.RopeFactors != nil:
@@ -100,7 +110,8 @@ func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, m *i
 	}
 	p, err := newPair(s, d)
 	if err != nil {
-		return inv.unmade(ctx, s, d, err)
+		inv.open = append(inv.open, unmade{s, d, err.Error()})
+		return nil
 	}
 	if err := m.weigh(p); err != nil {
 		return err
@@ -109,24 +120,37 @@ func (inv *inventory) match(ctx context.Context, s *tensor, src, dst *side, m *i
 	return nil
 }
 
-// unmade judges a tensor of a type that is not recomputed: by its error alone.
-func (inv *inventory) unmade(ctx context.Context, s, d *tensor, why error) error {
-	r := &result{state: undecided, why: why.Error()}
-	inv.results[s.name] = r
-	var err error
-	if r.relative, err = errorOnly(ctx, s, d); err != nil {
+// unmade measures the tensors of types that are not recomputed, several at once, and judges them by their error alone.
+func (inv *inventory) unmade(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	found := make([]*float64, len(inv.open))
+	for i, u := range inv.open {
+		group.Go(func() (err error) {
+			found[i], err = errorOnly(ctx, u.src, u.dst)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	switch {
-	case r.relative != nil && *r.relative >= unrelated:
-		inv.find(differs, s.name, "values", fmt.Sprintf("a relative error of %.3g", *r.relative), "below 1", "these are not the source's weights")
-	case r.relative != nil:
-		r.class = ClassD
-		fallthrough
-	default:
-		inv.find(undecided, s.name, "type", why.Error(), "a type that is recomputed from unquantized weights", "only the error is known of this tensor's values")
+	for i, u := range inv.open {
+		inv.judgeError(u, found[i])
 	}
 	return nil
+}
+
+func (inv *inventory) judgeError(u unmade, relative *float64) {
+	r := &result{state: undecided, why: u.why, relative: relative}
+	inv.results[u.src.name] = r
+	if relative != nil && *relative >= unrelated {
+		inv.find(differs, u.src.name, "values", fmt.Sprintf("a relative error of %.3g", *relative), "below 1", "these are not the source's weights")
+		return
+	}
+	if relative != nil {
+		r.class = ClassD
+	}
+	inv.find(undecided, u.src.name, CheckUnmade, u.why, "a type that is recomputed from unquantized weights", "only the error is known of this tensor's values")
 }
 
 // fixedType is the type of a tensor that no conversion or quantization changes.
@@ -184,9 +208,6 @@ func (inv *inventory) classes() map[Class]int {
 	}
 	return n
 }
-
-// onlyUndecided tells that every finding is about a tensor that was not recomputed.
-func (inv *inventory) onlyUndecided() bool { return inv.count(undecided) == len(inv.findings) }
 
 func (inv *inventory) measure(report *kernels.Report, src *side) {
 	total := 0
