@@ -80,8 +80,15 @@ func (b backend) edge(low, high float32, bits int) (edge, scale, q0 float32) {
 	return edge, scale, b.rint(edge / scale)
 }
 
-// parameters are the scale and the bias of a group, before they are stored.
+// parameters are the scale and the bias of a group, before they are stored. One
+// bit stands for the least and the greatest weight.
 func (b backend) parameters(low, high float32, bits int) (scale, bias float32) {
+	if bits == 1 {
+		if b.gpu && !(high > 0) {
+			high = 0
+		}
+		return max(high-low, smallestScale), low
+	}
 	edge, scale, q0 := b.edge(low, high, bits)
 	if q0 != 0 {
 		return edge / q0, edge
@@ -134,6 +141,10 @@ const tieSlack = 1.0 / 4096
 // a step of its weight, counted in the unrounded scale.
 func (b backend) closeAffine(g *group, w []float32, bits int, t number.Type) bool {
 	low, high := extremes(w)
+	if bits == 1 {
+		scale, bias := b.parameters(low, high, bits)
+		return sameBits(g.bias, bias) && math.Abs(float64(g.scale)-float64(scale)) <= 3*t.HalfSpacing(float64(scale)) && codesFollow(g, w, bits, float64(scale), float64(bias))
+	}
 	edge, first, q0 := b.edge(low, high, bits)
 	ratio := float64(edge) / float64(first)
 	for _, steps := range []float64{float64(q0), math.Floor(ratio), math.Ceil(ratio)} {

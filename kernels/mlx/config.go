@@ -82,7 +82,7 @@ func (m *Model) readConfig() (quantization, []kernels.Finding, error) {
 	return q, found, nil
 }
 
-const schemes = "affine with 2, 3, 4, 5, 6 or 8 bits and groups of 32, 64 or 128; mxfp4 4/32, nvfp4 4/16 or mxfp8 8/32"
+const schemes = "affine with 1, 2, 3, 4, 5, 6 or 8 bits and groups of 32, 64 or 128; mxfp4 4/32, nvfp4 4/16 or mxfp8 8/32"
 
 // readScheme reads {group_size, bits, mode}. A missing mode is affine, as in
 // the releases before there were others; missing numbers are the mode's own.

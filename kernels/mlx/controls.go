@@ -177,6 +177,9 @@ var controls = []control{
 	{"one more key in tokenizer.json", "changed tokenizer", CheckTokenizer, func(p planter) (folder.View, error) {
 		return p.edit("tokenizer.json", func(o map[string]any) { o["normalizer"] = "weighmaster control" })
 	}},
+	{"a Python file of its own", "code of its own", CheckCode, func(p planter) (folder.View, error) {
+		return folder.View{FS: p.target, Files: fstest.MapFS{"weighmaster_control.py": {Data: []byte("import os")}}}, nil
+	}},
 	{"another chat template", "changed template", CheckTemplate, func(p planter) (folder.View, error) {
 		return folder.View{FS: p.target, Files: fstest.MapFS{templateName: {Data: []byte("weighmaster control")}}}, nil
 	}},

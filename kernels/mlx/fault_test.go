@@ -33,7 +33,7 @@ func TestHostileConfigurationsAreNamed(t *testing.T) {
 	const now = `"quantization":{"bits":4,"group_size":64,"mode":"affine"}`
 	for name, c := range map[string]struct{ quantization, want string }{
 		"7 bits":              {`{"bits":7,"group_size":64}`, "affine 7 bits, groups of 64"},
-		"1 bit":               {`{"bits":1,"group_size":64}`, "affine 1 bits, groups of 64"},
+		"0 bits":              {`{"bits":0,"group_size":64}`, "affine 0 bits, groups of 64"},
 		"group 0":             {`{"bits":4,"group_size":0}`, "affine 4 bits, groups of 0"},
 		"negative group":      {`{"bits":4,"group_size":-64}`, "group_size -64"},
 		"huge group":          {`{"bits":4,"group_size":18446744073709551680}`, "group_size 18446744073709551680"},
@@ -84,6 +84,10 @@ func TestFoldersAreRefusedForTheirReason(t *testing.T) {
 			delete(f, templateName)
 			f["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"chat_template": "{{ other }}"}`)}
 		}, CheckTemplate},
+		"code of its own": {func(t *testing.T, _, f fstest.MapFS) { f["x.py"] = &fstest.MapFile{Data: []byte("import os")} }, CheckCode},
+		"other code": {func(t *testing.T, s, f fstest.MapFS) {
+			s["x.py"], f["x.py"] = &fstest.MapFile{Data: []byte("1")}, &fstest.MapFile{Data: []byte("2")}
+		}, CheckCode},
 		"another merge": {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, "tokenizer.json", `"b"`, `"c"`) }, CheckTokenizer},
 	} {
 		source, folder := example()

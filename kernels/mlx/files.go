@@ -17,14 +17,15 @@ const (
 	CheckSettings  = "config.json differs"
 	CheckTokenizer = "tokenizer differs"
 	CheckTemplate  = "chat template differs"
+	CheckCode      = "code differs"
 )
 
 // ownSettings are the keys of config.json that mlx-lm removes or adds.
 var ownSettings = map[string]bool{"quantization": true, "quantization_config": true, "_name_or_path": true, "vision_config": true}
 
-// files compares config.json, the tokenizer and the chat template.
+// files compares config.json, the tokenizer, the chat template and the code.
 func (c *comparison) files(source fs.FS) error {
-	for _, check := range []func(fs.FS) error{c.settings, c.tokenizer, c.template} {
+	for _, check := range []func(fs.FS) error{c.settings, c.tokenizer, c.template, c.code} {
 		if err := check(source); err != nil {
 			return err
 		}
@@ -235,4 +236,28 @@ func firstLine(a, b string) (line int, x, y string) {
 			return i + 1, x, y
 		}
 	}
+}
+
+// code compares the Python files, which loaders may run and mlx-lm copies.
+func (c *comparison) code(source fs.FS) error {
+	ours, err := fs.Glob(c.model.FS, "*.py")
+	if err != nil {
+		return err
+	}
+	for _, name := range ours {
+		got, err := folder.Read(c.model.FS, name)
+		if err != nil {
+			return err
+		}
+		want, err := folder.Read(source, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.differ(CheckCode, name, "in the folder only", "a file of the source", "a loader that trusts remote code runs it")
+		case err != nil:
+			return err
+		case string(got) != string(want):
+			c.differ(CheckCode, name, "other bytes", "the source's", "a loader that trusts remote code runs it")
+		}
+	}
+	return nil
 }

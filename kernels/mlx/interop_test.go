@@ -50,8 +50,8 @@ func TestRealConversions(t *testing.T) {
 			worst = max(worst, one.OfBound)
 		}
 	}
-	if len(schemes) < 18+3 || compared < 50 {
-		t.Errorf("got %d folders with %v, want 18 schemes of mode affine and 3 of floats", compared, schemes)
+	if len(schemes) < 21+3 || compared < 55 {
+		t.Errorf("got %d folders with %v, want 21 schemes of mode affine and 3 of floats", compared, schemes)
 	}
 	if worst > 1 || worst < 0.9 {
 		t.Errorf("got an error of %v of the bound, want one that is reached and never passed", worst)

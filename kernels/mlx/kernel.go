@@ -131,5 +131,5 @@ func (r Result) describe(rep *kernels.Report) {
 
 // isInput tells whether a comparison reads a file.
 func isInput(name string) bool {
-	return strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".json") || name == templateName
+	return strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".py") || name == templateName
 }

@@ -10,7 +10,7 @@
 //	X.biases  one number a group, mode affine only
 //
 //	mode    bits           group        scale      weight
-//	affine  2 3 4 5 6 8    32 64 128    as source  scale·code + bias
+//	affine  1 2 3 4 5 6 8  32 64 128    as source  scale·code + bias
 //	mxfp4   4              32           E8M0       scale·E2M1(code)
 //	nvfp4   4              16           E4M3       scale·E2M1(code)
 //	mxfp8   8              32           E8M0       scale·E4M3(code)
@@ -58,7 +58,7 @@ func (s Scheme) String() string {
 func (s Scheme) valid() bool {
 	switch s.Mode {
 	case Affine:
-		return s.Bits >= 2 && s.Bits <= 8 && s.Bits != 7 && (s.Group == 32 || s.Group == 64 || s.Group == 128)
+		return s.Bits >= 1 && s.Bits <= 8 && s.Bits != 7 && (s.Group == 32 || s.Group == 64 || s.Group == 128)
 	case MXFP4:
 		return s.Bits == 4 && s.Group == 32
 	case NVFP4:

@@ -9,7 +9,7 @@ import (
 )
 
 func TestPackedCodesComeBack(t *testing.T) {
-	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
+	for _, bits := range []int{1, 2, 3, 4, 5, 6, 8} {
 		codes := make([]byte, 128)
 		for i := range codes {
 			codes[i] = byte(i*37+i/7) & byte(1<<bits-1)

@@ -44,7 +44,7 @@ type Result struct {
 	Schemes map[string]int `json:"schemes"` // quantized matrices by scheme
 	// Weights are tensors that do not follow from the source.
 	Weights []kernels.Finding `json:"weights"`
-	// Files are differences of config.json, the tokenizer and the chat template.
+	// Files are differences of config.json, the tokenizer, the chat template and Python code.
 	Files []kernels.Finding `json:"files"`
 	// Notes are known changes and what remains unproven, in plain sentences.
 	Notes []string `json:"notes"`

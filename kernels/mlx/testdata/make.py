@@ -109,7 +109,7 @@ def layered(path, module):
 
 
 def variants(model, few):
-    affine = [(b, g) for b in (2, 3, 4, 5, 6, 8) for g in (32, 64, 128)]
+    affine = [(b, g) for b in (1, 2, 3, 4, 5, 6, 8) for g in (32, 64, 128)]
     if few:
         affine = [(3, 32), (4, 64)] if model == "llama" else []
     for bits, group in affine if model in ("llama", "qwen3") else [(4, 64)] if not few else []:
