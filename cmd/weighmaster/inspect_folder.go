@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -14,6 +15,9 @@ func inspectFolder(ctx context.Context, path string, o inspectOptions) (modelSum
 	root := os.DirFS(path)
 	snap, err := safetensors.OpenSnapshot(root)
 	if err != nil {
+		if found, _ := fs.Glob(root, "*.gguf"); len(found) > 0 { // the pattern is well formed
+			err = fmt.Errorf("%w; the folder holds GGUF files: inspect %s", err, filepath.Join(path, found[0]))
+		}
 		return modelSummary{}, err
 	}
 	defer snap.Close()

@@ -51,6 +51,7 @@ func TestInspectSaysWhatAFileHolds(t *testing.T) {
 		{"an importance matrix", []string{matrix}, 0, []string{`importance matrix\n`, `1 entries, 4 chunks`, `computed from "text" \(a name, not a proof\)`}},
 		{"a matrix with a NaN", []string{damaged}, 0, []string{`warning: .*NaN or infinite`}},
 		{"a damaged matrix", []string{cut}, 1, []string{`cut\.dat: imatrix: byte`}},
+		{"a folder of GGUF files", []string{missing}, 1, []string{`the folder holds GGUF files: inspect .*lone\.gguf`}},
 		{"one shard", []string{"../../fixtures/model/snapshot/model-00001-of-00002.safetensors", "--digest"}, 0, []string{`safetensors, no architecture named`, `sha256 [0-9a-f]{64}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,8 +17,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
+	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/weighmaster/weighmaster/kernels/digest"
 )
@@ -99,9 +101,11 @@ func (h *Hasher) Model() Digests { return h.model.digests() }
 // The sums are zero without [Options.File]. The error is that of r or of ctx, or
 // tells which span lies outside the file or its order.
 func (h *Hasher) File(ctx context.Context, r io.ReaderAt, size int64, spans []Span) (digest.Sums, []Digests, error) {
-	var file *digest.Hasher
+	var file []io.Writer // two, so that each has a core
+	whole, blob := sha256.New(), sha1.New()
 	if h.o.File {
-		file = digest.NewHasher(size)
+		fmt.Fprintf(blob, "blob %d\x00", size) // what git puts before a file, see package digest
+		file = []io.Writer{whole, blob}
 	}
 	p := pass{ctx: ctx, r: r, buf: make([]byte, min(blockSize, max(size, 1)))}
 	of := make([]Digests, 0, len(spans))
@@ -110,18 +114,12 @@ func (h *Hasher) File(ctx context.Context, r io.ReaderAt, size int64, spans []Sp
 		if s.Offset < at || s.Size < 0 || s.Size > size-s.Offset {
 			return digest.Sums{}, nil, fmt.Errorf("tensorhash: tensor %d: got %d bytes at %d, want a range from %d to %d", i, s.Size, s.Offset, at, size)
 		}
-		if file != nil {
-			if err := p.hash(at, s.Offset, file); err != nil {
-				return digest.Sums{}, nil, err
-			}
+		if err := p.hash(at, s.Offset, file...); err != nil {
+			return digest.Sums{}, nil, err
 		}
 		tensor := newSums(h.o)
-		writers := h.model.writers(tensor.writers(nil))
-		if file != nil {
-			writers = append([]io.Writer{file}, writers...)
-		}
 		at = s.Offset + s.Size
-		if err := p.hash(s.Offset, at, writers...); err != nil {
+		if err := p.hash(s.Offset, at, h.model.writers(tensor.writers(slices.Clone(file)))...); err != nil {
 			return digest.Sums{}, nil, err
 		}
 		of = append(of, tensor.digests())
@@ -129,8 +127,8 @@ func (h *Hasher) File(ctx context.Context, r io.ReaderAt, size int64, spans []Sp
 	if file == nil {
 		return digest.Sums{}, of, nil
 	}
-	if err := p.hash(at, size, file); err != nil {
+	if err := p.hash(at, size, file...); err != nil {
 		return digest.Sums{}, nil, err
 	}
-	return file.Sums(), of, nil
+	return digest.Sums{Size: size, SHA256: godigest.NewDigest(godigest.SHA256, whole), GitBlob: hex.EncodeToString(blob.Sum(nil))}, of, nil
 }
