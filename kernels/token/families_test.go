@@ -15,17 +15,19 @@ import (
 type families struct {
 	Tokenizer map[string]any `json:"tokenizer"`
 	Texts     []string       `json:"texts"`
-	Families  []struct {
-		Name         string     `json:"name"`
-		Normalizer   any        `json:"normalizer"`
-		Pretokenizer any        `json:"pre_tokenizer"`
-		IgnoreMerges bool       `json:"ignore_merges"`
-		IDs          [][]uint32 `json:"ids"`
-	} `json:"families"`
-	Decode []struct {
+	Families  []family       `json:"families"`
+	Decode    []struct {
 		IDs  []uint32 `json:"ids"`
 		Text string   `json:"text"`
 	} `json:"decode"`
+}
+
+type family struct {
+	Name         string     `json:"name"`
+	Normalizer   any        `json:"normalizer"`
+	Pretokenizer any        `json:"pre_tokenizer"`
+	IgnoreMerges bool       `json:"ignore_merges"`
+	IDs          [][]uint32 `json:"ids"`
 }
 
 func readFamilies(t testing.TB) families {

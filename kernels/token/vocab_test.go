@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,11 +64,59 @@ func TestPublishedVocabularies(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkVocabulary(t, e, inp)
+			if family := publishers[name]; family != "" {
+				checkVocabulary(t, asPublished(t, strings.TrimSuffix(inp, ".inp"), family), inp)
+			}
 		})
 	}
 }
 
+// publishers are byte-level vocabularies whose tokenizer.json is made again
+// from the file, with the family's pre-tokenizer, see fixtures/tokenizers.
+var publishers = map[string]string{
+	"deepseek-coder": "deepseek-coder", "falcon": "falcon", "gpt-2": "gpt-2", "qwen2": "qwen2", "starcoder": "starcoder",
+}
+
+func asPublished(t *testing.T, path, name string) *token.Tokenizer {
+	t.Helper()
+	f := openFile(t, path)
+	texts := func(key string) []string {
+		v, _ := f.KV("tokenizer.ggml." + key)
+		return v.Strings()
+	}
+	value, _ := f.KV("tokenizer.ggml.token_type")
+	types := value.Ints()
+	vocab, added := map[string]int{}, []map[string]any{}
+	for id, text := range texts("tokens") {
+		kind := types[id]
+		vocab[text] = id
+		if kind == token.TypeNormal || kind == token.TypeUnused {
+			continue
+		}
+		added = append(added, map[string]any{"id": id, "content": text, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": kind == token.TypeControl})
+	}
+	cases := readFamilies(t)
+	i := slices.IndexFunc(cases.Families, func(x family) bool { return x.Name == name })
+	body, err := json.Marshal(map[string]any{
+		"version": "1.0", "added_tokens": added, "normalizer": cases.Families[i].Normalizer, "pre_tokenizer": cases.Families[i].Pretokenizer, "decoder": map[string]any{"type": "ByteLevel"},
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": texts("merges"), "ignore_merges": cases.Families[i].IgnoreMerges},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk, err := token.Load(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tk
+}
+
 func openVocabulary(t *testing.T, path string) (token.Encoder, error) {
+	t.Helper()
+	return token.FromGGUF(openFile(t, path))
+}
+
+func openFile(t *testing.T, path string) *gguf.File {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
@@ -82,7 +131,7 @@ func openVocabulary(t *testing.T, path string) (token.Encoder, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return token.FromGGUF(f)
+	return f
 }
 
 func checkVocabulary(t *testing.T, e token.Encoder, inp string) {
