@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -139,6 +140,44 @@ func TestWholeFilesEqualLlamaQuantizes(t *testing.T) {
 	}
 	if equal < 10 {
 		t.Errorf("%d files were made again, want at least 10", equal)
+	}
+}
+
+// TestAFusedBuildsFile makes the file of another build of ggml, which differs in some scales.
+func TestAFusedBuildsFile(t *testing.T) {
+	src, _ := openGGUF(t, shared.Path(t, "data", "llama-grouped", "BF16.gguf"))
+	_, want := openGGUF(t, shared.Path(t, "data", "llama-grouped", "fma-build", "Q6_K.gguf"))
+	if got := made(t, src, QuantizeOptions{Recipe: find(t, "Q6_K"), Variant: quant.GCCFMA}); !bytes.Equal(got, want) {
+		t.Errorf("first difference at byte %d", firstDifference(got, want))
+	}
+}
+
+// TestASplitSourceGivesTheSameFile: parts are read as one model and leave no key.
+func TestASplitSourceGivesTheSameFile(t *testing.T) {
+	whole, body := openGGUF(t, shared.Path(t, "data", "llama-odd", "BF16.gguf"))
+	o := QuantizeOptions{Recipe: find(t, "Q8_0")}
+	var parts []gguf.Part
+	for no, tensors := range [][]gguf.TensorInfo{whole.Tensors[:20], whole.Tensors[20:]} {
+		kvs := []gguf.KV{{Key: "split.no", Value: gguf.Uint16(uint16(no))}, {Key: "split.count", Value: gguf.Uint16(2)}, {Key: "split.tensors.count", Value: gguf.Int32(int32(len(whole.Tensors)))}}
+		if no == 0 {
+			kvs = append(slices.Clone(whole.KVs), kvs...)
+		}
+		var sources []gguf.TensorSource
+		for _, tensor := range tensors {
+			sources = append(sources, whole.Source(tensor))
+		}
+		var b bytes.Buffer
+		if err := gguf.Write(&b, kvs, sources); err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, gguf.Part{Name: fmt.Sprintf("m-%05d-of-00002.gguf", no+1), R: bytes.NewReader(b.Bytes()), Size: int64(b.Len())})
+	}
+	split, err := gguf.OpenSplit(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := made(t, split, o), made(t, whole, o); !bytes.Equal(got, want) {
+		t.Errorf("first difference at byte %d (of a source of %d bytes)", firstDifference(got, want), len(body))
 	}
 }
 

@@ -163,3 +163,12 @@ func BenchmarkRecognize(b *testing.B) {
 		Recognize(m, types, nil, false)
 	}
 }
+
+func TestATypeThatTheFormatDoesNotHaveIsRefused(t *testing.T) {
+	m := shapeNamed(t, "llama-16-tied-grouped4")
+	for _, o := range []Options{{Output: typeOf(99)}, {TokenEmbedding: typeOf(99)}, {Overrides: []Override{{regexp.MustCompile("attn_v"), 99}}}} {
+		if _, err := recipeNamed(t, "Q4_K_M").Types(m, o); err == nil || !strings.Contains(err.Error(), "unknown tensor type 99") {
+			t.Errorf("%s: got %v, want the type named", o, err)
+		}
+	}
+}

@@ -252,8 +252,11 @@ var fallbacks = map[gguf.Type]gguf.Type{
 }
 
 func fallback(t Tensor, to gguf.Type) (gguf.Type, error) {
-	block, _, _ := to.Block()
-	if t.Dims[0]%block == 0 {
+	block, _, known := to.Block()
+	switch {
+	case !known:
+		return 0, fmt.Errorf("tensor %s: got %s, want a type of the format", t.Name, to)
+	case t.Dims[0]%block == 0:
 		return to, nil
 	}
 	next, ok := fallbacks[to]
