@@ -76,6 +76,20 @@ type judge struct {
 	sumError, sumSource float64
 }
 
+// merge adds what another judge of the same matrix counted.
+func (j *judge) merge(o *judge) {
+	j.outside += o.outside
+	if j.first < 0 || o.first >= 0 && o.first < j.first {
+		j.first = o.first
+	}
+	j.saturated += o.saturated
+	j.nearest += o.nearest
+	j.loose += o.loose
+	j.ofBound = max(j.ofBound, o.ofBound)
+	j.sumError += o.sumError
+	j.sumSource += o.sumSource
+}
+
 func newJudge(f Format) *judge { return &judge{format: f, cells: f.cells(), first: -1} }
 
 // span judges weights that share a scale, the product of the block's and the

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
@@ -190,7 +191,11 @@ func (r *Result) quantized(ctx context.Context, src *safetensors.Snapshot, s saf
 	if err != nil {
 		return err
 	}
-	j := newJudge(matrix.Format)
+	judges := make([]*judge, lanes)
+	for i := range judges {
+		judges[i] = newJudge(matrix.Format)
+	}
+	var spans []span
 	values, codes, raw := make([]float32, chunk), make([]byte, chunk), make([]byte, chunk*own.Bytes)
 	in := src.Section(s)
 	for done := uint64(0); done < rd.weights(); {
@@ -205,20 +210,25 @@ func (r *Result) quantized(ctx context.Context, src *safetensors.Snapshot, s saf
 			return fmt.Errorf("compressed: source: %s: read: %w", s.Name, err)
 		}
 		own.Decode(values[:n], raw)
+		spans = spans[:0]
 		for i := uint64(0); i < n; {
-			k, scale, err := rd.span(n - i)
+			k, scale, err := rd.span(min(n-i, chunk/lanes))
 			if err != nil {
 				return err
 			}
-			total := float64(scale) * rd.global
-			if !(total >= 0) || math.IsInf(total, 1) {
+			if total := float64(scale) * rd.global; !(total >= 0) || math.IsInf(total, 1) {
 				r.find(CheckScale, fmt.Sprintf("%s: weight %d", matrix.Scale.Name, done+i), fmt.Sprint(total), "a finite scale that is not negative")
 				return nil
 			}
-			j.span(codes[i:i+k], values[i:i+k], float64(scale), rd.global, int64(done+i))
+			spans = append(spans, span{i, i + k, float64(scale)})
 			i += k
 		}
+		judgeSpans(judges, spans, codes, values, rd.global, int64(done))
 		done += n
+	}
+	j := judges[0]
+	for _, other := range judges[1:] {
+		j.merge(other)
 	}
 	one.Outside, one.Saturated, one.Nearest, one.Loose, one.OfBound = j.outside, j.saturated, j.nearest, j.loose, min(j.ofBound, 1e300)
 	if j.sumSource > 0 && j.sumError/j.sumSource < 1e300 {
@@ -233,4 +243,26 @@ func (r *Result) quantized(ctx context.Context, src *safetensors.Snapshot, s saf
 	}
 	one.Outcome = Bounded
 	return nil
+}
+
+// span is a run of a chunk's weights that share a block's scale.
+type span struct {
+	from, to uint64
+	scale    float64
+}
+
+// lanes are the parts of a chunk that are judged at the same time. Their number
+// is fixed, so that sums do not depend on the machine.
+const lanes = 4
+
+func judgeSpans(judges []*judge, spans []span, codes []byte, w []float32, global float64, at int64) {
+	var wait sync.WaitGroup
+	for k, j := range judges {
+		wait.Go(func() {
+			for _, s := range spans[len(spans)*k/lanes : len(spans)*(k+1)/lanes] {
+				j.span(codes[s.from:s.to], w[s.from:s.to], s.scale, global, at+int64(s.from))
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels/lowfloat"
 	"github.com/weighmaster/weighmaster/kernels/number"
@@ -39,11 +40,11 @@ func (s *scales) at(i uint64) (float32, error) {
 	s.first = i / page * page
 	n := int(min(page, s.size-s.first))
 	width := s.dtype.Bits() / 8
-	s.raw = make([]byte, n*width)
+	s.raw = slices.Grow(s.raw[:0], n*width)[:n*width]
 	if got, err := s.r.ReadAt(s.raw, int64(s.first)*int64(width)); got < len(s.raw) {
 		return 0, fmt.Errorf("compressed: read scales: %w", err)
 	}
-	s.values = make([]float32, n)
+	s.values = slices.Grow(s.values[:0], n)[:n]
 	if t, ok := number.Of(s.dtype); ok {
 		t.Decode(s.values, s.raw)
 		return s.values[i-s.first], nil

@@ -169,3 +169,18 @@ func TestReshapedScalesAreTheSame(t *testing.T) {
 		t.Errorf("got %+v, want another scale", s)
 	}
 }
+
+// TestTheThirdNamingIsSerialization: weight_scale_inv multiplies, whatever its name says.
+func TestTheThirdNamingIsSerialization(t *testing.T) {
+	all := map[string]folder.Tensor{}
+	for name, one := range tensors(t, "ct-fp8-block") {
+		all[strings.Replace(name, ".weight_scale", ".weight_scale_inv", 1)] = one
+	}
+	other := store(all, `{"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}`)
+	if s := same(t, dir("ct-fp8-block"), other); s.Relation != Serialization || len(s.Renamed) != 7 {
+		t.Errorf("got %+v, want seven other names", s)
+	}
+	if r, err := Compare(t.Context(), dir("source"), open(t, other)); err != nil || r.Verdict != kernels.Passed {
+		t.Errorf("got %s, %v, %v, want it within the bound", r.Verdict, r.Findings, err)
+	}
+}
