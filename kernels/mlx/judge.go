@@ -19,7 +19,7 @@ type judge struct {
 	cells  []cell    // of the codes, modes of floats
 
 	groups  uint64
-	exact   []uint64 // by backend
+	exact   []uint64 // by backend, up to the first group that it does not give
 	follow  uint64   // recomputed by a backend, up to ties
 	outside uint64
 	// first group beyond the bound, and first one that does not follow
@@ -145,6 +145,9 @@ func (j *judge) floats(g *group, w []float32, global float32) bool {
 		top = max(top, abs(x))
 	}
 	for i, b := range backends(j.scheme.Mode) {
+		if follows && j.exact[i] < j.groups-1 {
+			continue // it did not give all of the groups before
+		}
 		if b.scale(top, j.scheme, j.number, encode) != g.code {
 			continue
 		}
