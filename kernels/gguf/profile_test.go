@@ -68,3 +68,11 @@ func TestProfilesOfASplit(t *testing.T) {
 		t.Errorf("got %+v and %q", p, f.Warnings)
 	}
 }
+
+// TestNobodyLoadsACutFile, also where its tensors stand in another order.
+func TestNobodyLoadsACutFile(t *testing.T) {
+	b := hostile.V3(2, 0).Tensor("a", uint32(F32), 32, 8).Tensor("b", uint32(F32), 0, 8).Data(32, 63)
+	if p, err := Refused(bytes.NewReader(b), int64(len(b))); err == nil || !strings.Contains(err.Error(), "missing or cut: a") {
+		t.Errorf("got %+v, %v, want no reader and the cut tensor named", p, err)
+	}
+}

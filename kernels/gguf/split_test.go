@@ -213,6 +213,39 @@ func TestBigEndianData(t *testing.T) {
 	}
 }
 
+// TestBigEndianDataOfManyBlocks reads more at once than is turned round at once.
+func TestBigEndianDataOfManyBlocks(t *testing.T) {
+	const blocks, block = 1500, 210
+	b := hostile.GGUFHeader(binary.BigEndian, 3, 1, 0).Tensor("a", uint32(Q6_K), 0, 256, blocks).Data(32, blocks*block)
+	b = append(b, make([]byte, (32-len(b)%32)%32)...)
+	data := b[len(b)/32*32-(blocks*block+31)/32*32:][:blocks*block]
+	want := make([]byte, len(data))
+	for i := range data {
+		data[i] = byte(i*31 ^ i>>7)
+	}
+	copy(want, data)
+	for i := 0; i < len(want); i += block {
+		want[i+208], want[i+209] = want[i+209], want[i+208]
+	}
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Data(f.Tensors[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []int{0, 1, 209, 70_000} {
+		got := make([]byte, len(want)-off)
+		if n, err := r.ReadAt(got, int64(off)); n != len(got) || err != nil || !bytes.Equal(got, want[off:]) {
+			t.Errorf("from byte %d: got %d bytes, %v, or other ones", off, n, err)
+		}
+	}
+	if n, err := r.ReadAt(make([]byte, 10), int64(len(want))-4); n != 4 || err != io.EOF {
+		t.Errorf("over the end: got %d bytes and %v, want 4 and EOF", n, err)
+	}
+}
+
 // TestByteOrderIsDefinedForFewTypes names what nobody defined.
 func TestByteOrderIsDefinedForFewTypes(t *testing.T) {
 	for typ, g := range types {
