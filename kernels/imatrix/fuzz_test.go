@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/weighmaster/weighmaster/fixtures/hostile"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
@@ -19,8 +20,9 @@ func FuzzOpen(f *testing.F) {
 	f.Add(patched(oldForm(f), 31, 1<<29))
 	f.Add(readFile(f, mixtralDat))
 	f.Add(readFile(f, mixtralGGUF))
-	f.Add([]byte("GGUF"))
-	f.Add([]byte("version https://git-lfs.github.com/spec/v1\n"))
+	for _, x := range append(hostile.ImatrixDat(), hostile.ImatrixGGUF()...) {
+		f.Add(x.Data)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
