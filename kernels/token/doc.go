@@ -3,8 +3,13 @@
 // [Load] reads a Hugging Face tokenizer.json and gives the ids and texts that
 // the "tokenizers" library (0.2x) gives: byte-pair encoding with its
 // normalizers, pre-tokenizers, decoders, post-processor and added tokens.
-// [FromGGUF] reads the SentencePiece-style vocabulary of a GGUF file and gives
-// the ids that llama.cpp gives. [Parity] compares two of them over a corpus.
+// [FromGGUF] reads the vocabulary of a GGUF file, SentencePiece-style or
+// byte-level, and gives the ids that llama.cpp gives. [Parity] compares two of
+// them over a corpus.
+//
+// Characters are classed as the library does: its expressions follow Unicode 16
+// (Oniguruma), Digits Unicode 17 and Punctuation Unicode 8. NFC follows the tables of
+// Unicode 15; characters that later versions compose are left as they are.
 //
 // Whatever is not known here is refused by its name, since a tokenizer that is
 // nearly right gives wrong measurements with no error anywhere.

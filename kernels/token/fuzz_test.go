@@ -18,6 +18,14 @@ func FuzzLoad(f *testing.F) {
 		`{"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true}, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}]}`, 1)), "a b1")
 	f.Add([]byte(strings.Replace(small, `"byte_fallback": false`, `"byte_fallback": true`, 1)), "\xff☃")
 	f.Add([]byte(strings.Replace(small, `"a": 1`, `"\ud800": 1`, 1)), "a")
+	for _, pre := range []string{
+		`{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}`,
+		`{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?i:'s|'t)|\\p{L}+|\\s+(?!\\S)|\\s+"}, "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]}`,
+		`{"type": "Sequence", "pretokenizers": [{"type": "Punctuation", "behavior": "Contiguous"}, {"type": "Digits", "individual_digits": false}]}`,
+	} {
+		f.Add([]byte(strings.NewReplacer(`{"type": "Split", "pattern": {"Regex": "[0-9]"}, "behavior": "Isolated", "invert": false}`, pre,
+			`{"type": "Strip", "content": " ", "start": 1, "stop": 0}`, `{"type": "ByteLevel"}`, `{"type": "Replace", "pattern": {"String": "q"}, "content": "b"}`, `{"type": "NFC"}`).Replace(small)), "ab 'ſ \u0301\n  b1é")
+	}
 	f.Add([]byte(strings.Repeat(`{"model":`, 100)), "")
 	f.Add([]byte(`{"added_tokens": [[[[`), "")
 	f.Fuzz(func(t *testing.T, body []byte, text string) {
@@ -91,6 +99,20 @@ func FuzzFromGGUF(f *testing.F) {
 	v.Scores = v.Scores[1:]
 	f.Add(kvs("llama", v), "ab")
 	f.Add(kvs("llama", v)[:100], "ab")
+	_, small := both(f, "qwen2")
+	for _, pre := range []string{"qwen2", "falcon", "deepseek-coder", "tekken"} {
+		var b bytes.Buffer
+		list := slices.Clone(small.KVs)
+		for i := range list {
+			if list[i].Key == "tokenizer.ggml.pre" {
+				list[i].Value = gguf.String(pre)
+			}
+		}
+		if err := gguf.Write(&b, list, nil); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes(), "it's 12345 <|im_start|> \n\n x\xff中文")
+	}
 	f.Fuzz(func(t *testing.T, body []byte, text string) {
 		file, err := gguf.Open(bytes.NewReader(body), int64(len(body)))
 		if err != nil {

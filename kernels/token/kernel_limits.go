@@ -18,6 +18,13 @@ func kernelLimits() []kernels.Limit {
 		{What: "pre-tokenizers that are not covered are refused by name", Probe: func(context.Context) error {
 			return refusesFile(`"type":"Metaspace"`, `"type":"UnheardOf"`, "UnheardOf")
 		}},
+		{What: "expressions that other engines could read otherwise are refused by name", Probe: func(context.Context) error {
+			return refusesFile(`"prepend_scheme":"never","replacement":"▁","split":true,"type":"Metaspace"`, `"pattern":{"Regex":"(?<=a)b"},"behavior":"Isolated","invert":false,"type":"Split"`, "look-around")
+		}},
+		{What: "pre-tokenizers of GGUF that are not covered are refused by name", Probe: func(context.Context) error {
+			_, err := NewByteLevel(Vocabulary{}, nil, "unheard-of")
+			return kernels.Refuses(kernels.Report{}, err, "unheard-of")
+		}},
 		{What: "what the corpus does not show is not compared", Probe: func(ctx context.Context) error {
 			file, _, err := selfVocabulary()
 			if err != nil {
