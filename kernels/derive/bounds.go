@@ -17,8 +17,9 @@ const (
 	// common with the recomputed one, byte for byte. Real builds have 65 percent and more.
 	buildEqual = 0.5
 	// matrixLow and matrixHigh bound the error of a tensor that was made with a matrix that
-	// is not at hand, over that of one made without. Real matrices give 0.97 to 1.15.
-	matrixLow, matrixHigh = 0.9, 1.35
+	// is not at hand, over that of one made without. Real matrices give 0.97 to 1.15, and
+	// down to 0.78 for Q2_K, whose search without one is a coarser procedure.
+	matrixLow, matrixHigh = 0.7, 1.35
 	// blockWorst is how many times the recomputed block's error a single block may have. Real ones reach 7.
 	blockWorst = 16
 	// unrelated is the relative error from which weights say nothing about the source's.
@@ -28,7 +29,7 @@ const (
 // leastDiffering is the smallest share of blocks in which two real builds were
 // seen to differ, of those that differ at all. Ten times fewer are not a build but an edit.
 var leastDiffering = map[gguf.Type]float64{
-	gguf.Q4_K: 0.005, gguf.Q5_K: 0.005, gguf.Q6_K: 0.0005,
+	gguf.Q4_K: 0.008, gguf.Q5_K: 0.00018, gguf.Q6_K: 0.0009,
 }
 
 // edited tells that so few of a type's blocks differ that no build explains it.
@@ -38,7 +39,7 @@ func edited(t gguf.Type, blocks, differing int64) bool {
 	case !differ && builds(t) < 2: // all builds agree, so that what differs is an edit or another matrix
 		return float64(differing) < (1-buildEqual)*float64(blocks)
 	case !differ:
-		least = 0.0005
+		least = 0.00018
 	}
 	expected := least * float64(blocks)
 	return expected >= 20 && float64(differing) < expected/10

@@ -4,14 +4,31 @@
 // source; every hyper-parameter, token and template held against the
 // publisher's files. No log and no statement is believed.
 //
-// Types F32, F16, BF16 and Q8_0 are recomputed bit for bit, as llama.cpp makes
-// them (see the packages convert and quant). A product that holds another type
-// is undecided for those tensors, by name. A signalling NaN of a BF16 source
-// may stand in the product as it is or quiet: converters differ.
+// # Classes of proof
+//
+// Each tensor, and the file as its weakest, is of one class:
+//
+//   - A: every bit recomputed. For quantized types under one of the builds of
+//     ggml's quantizers (see package quant), with the importance matrix at hand
+//     or without, perhaps behind a narrower intermediate. One build has to fit the
+//     whole file. The header is then recomputed too, and the file's digest claimed.
+//   - B: no known build gives every bit; the codes of every block are those that the
+//     source and the stored scales give, at least half of the blocks are the
+//     recomputed ones, the tensor's error is within 2 percent of the recomputed one's,
+//     and no block's is 16 times that of the recomputed block.
+//   - C: codes as in B, in blocks that are not the recomputed ones: the importance
+//     matrix is not at hand, or does not fit. The error is 0.7 to 1.35 times that
+//     of the tensor recomputed without a matrix, that of a block at most 16 times.
+//   - D: the error alone, for types whose codes cannot be checked. Never verified.
+//
+// The bounds were calibrated on files of real builds; see bounds.go and its test.
+// What the source's weights round away is in no product: a source that differs only
+// there cannot be told apart.
 //
 // What a converter takes from folder names and model cards (general.name and
 // its like) and what a quantizer notes about its inputs (quantize.…) are claims,
-// not derivations; they are not compared with a publisher's snapshot.
+// not derivations; they are not compared with a publisher's snapshot. A signalling
+// NaN of a BF16 source may stand in the product as it is or quiet: converters differ.
 package derive
 
 import (
@@ -28,7 +45,7 @@ import (
 // The kernel's identity.
 const (
 	Name    = "derive"
-	Version = "1.0.0"
+	Version = "2.0.0"
 	Spec    = "https://github.com/ggml-org/llama.cpp/blob/master/conversion/llama.py"
 )
 

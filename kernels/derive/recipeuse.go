@@ -2,6 +2,7 @@ package derive
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
@@ -53,7 +54,13 @@ func recognize(dst *side, matrix bool) (RecipeUse, recipe.Match) {
 		use.Differences = append(use.Differences, d.String())
 	}
 	for _, m := range others {
-		use.Others = append(use.Others, m.String())
+		name := nameOf(m)
+		if !m.Exact {
+			name = m.String()
+		}
+		if name != use.Name && !slices.Contains(use.Others, name) {
+			use.Others = append(use.Others, name)
+		}
 	}
 	return use, best
 }

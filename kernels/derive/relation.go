@@ -129,8 +129,11 @@ func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, err
 	r := Relation{Types: inv.types, Tensors: []TensorRelation{}, Notes: []string{}, Findings: inv.findings, Metadata: compareMetadata(src, dst)}
 	for i := range dst.tensors {
 		t := &dst.tensors[i]
-		if s, result := src.byName[t.name], inv.results[t.name]; s != nil && result.state != misplaced {
-			r.Tensors = append(r.Tensors, result.relation(s, t))
+		switch s, result := src.byName[t.name], inv.results[t.name]; {
+		case s != nil && result.state != misplaced:
+			r.Tensors = append(r.Tensors, result.relation(typeName(s.typ), t))
+		case s == nil && result.state == exact:
+			r.Tensors = append(r.Tensors, result.relation("computed from config.json", t))
 		}
 	}
 	r.Kind, r.Class = judgeRelation(src, dst, inv, r)
@@ -159,8 +162,8 @@ func (inv *inventory) moves() []Move {
 }
 
 // relation shows a result.
-func (r *result) relation(s, t *tensor) TensorRelation {
-	one := TensorRelation{Name: t.name, SourceType: typeName(s.typ), Type: typeName(t.typ), Class: r.class, Error: r.relative}
+func (r *result) relation(sourceType string, t *tensor) TensorRelation {
+	one := TensorRelation{Name: t.name, SourceType: sourceType, Type: typeName(t.typ), Class: r.class, Error: r.relative}
 	one.Blocks = t.rows.Weights() / int64(t.rows.Codec.Weights)
 	if r.pair != nil {
 		one.Differing = r.differing
