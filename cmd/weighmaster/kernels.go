@@ -6,11 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/compressed"
 	"github.com/weighmaster/weighmaster/kernels/derive"
 	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/kernels/divergence"
 	"github.com/weighmaster/weighmaster/kernels/evaluate"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/imatrix"
+	"github.com/weighmaster/weighmaster/kernels/mlx"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 	"github.com/weighmaster/weighmaster/kernels/token"
 	"github.com/weighmaster/weighmaster/stages"
@@ -18,7 +21,7 @@ import (
 
 // registry holds every kernel of this version.
 func registry() (*kernels.Registry, error) {
-	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(),
+	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(), imatrix.Kernel(), mlx.Kernel(), compressed.Kernel(),
 		stages.AcquireKernel(), stages.ReloadKernel())
 }
 

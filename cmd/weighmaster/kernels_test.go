@@ -21,8 +21,8 @@ func TestEveryKernelFindsEveryFaultItClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(reg.List()); n < 9 {
-		t.Fatalf("%d kernels are registered, want at least 9", n)
+	if n := len(reg.List()); n < 12 {
+		t.Fatalf("%d kernels are registered, want at least 12", n)
 	}
 	for _, k := range reg.List() {
 		t.Run(k.Name, func(t *testing.T) {
