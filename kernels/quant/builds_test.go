@@ -80,6 +80,9 @@ func TestEveryBuildIsRecomputed(t *testing.T) {
 			t.Errorf("%s: %d variants, want %d", typ, len(variants), len(want))
 		}
 		for _, v := range variants {
+			if thin > 1 && v != Plain {
+				continue
+			}
 			for matrix, column := range [][]float32{nil, importance} {
 				t.Run(fmt.Sprintf("%s/%s/%d", typ, v, matrix), func(t *testing.T) {
 					t.Parallel()
@@ -137,7 +140,7 @@ func TestFusedBuildIsRecomputed(t *testing.T) {
 			for _, n := range plain {
 				total += n
 			}
-			if total == 0 {
+			if total == 0 && thin == 1 {
 				t.Errorf("the plain build makes the same blocks: nothing is told apart")
 			}
 			t.Logf("blocks %v, of which the plain build differs in %v", blocks, plain)

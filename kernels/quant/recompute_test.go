@@ -124,14 +124,18 @@ func recompute(t *testing.T, source, target, matrix *gguf.File, v Variant) (bloc
 		if matrix != nil {
 			importance = importanceOf(t, matrix, tensor.Name)
 		}
-		want := body(t, target, tensor)
-		got := make([]byte, len(want))
-		q.Rows(got, floats(t, source, tensor.Name), int(tensor.Dims[0]), importance)
-		_, size, _ := tensor.Type.Block()
-		for at := 0; at < len(want); at += int(size) {
-			blocks[tensor.Type]++
-			if !bytes.Equal(got[at:at+int(size)], want[at:at+int(size)]) {
-				differ[tensor.Type]++
+		want, weights := body(t, target, tensor), floats(t, source, tensor.Name)
+		width := int(tensor.Dims[0])
+		c := codecs[tensor.Type]
+		rowBytes := int(c.Size(int64(width)))
+		got := make([]byte, rowBytes)
+		for row := 0; row*width < len(weights); row += thin {
+			q.Rows(got, weights[row*width:][:width], width, importance)
+			for at := 0; at < rowBytes; at += c.Bytes {
+				blocks[tensor.Type]++
+				if !bytes.Equal(got[at:][:c.Bytes], want[row*rowBytes+at:][:c.Bytes]) {
+					differ[tensor.Type]++
+				}
 			}
 		}
 	}
