@@ -30,11 +30,14 @@ func sharedSnapshot(t *testing.T, folder string) Artifact {
 	return a
 }
 
-// TestConvertQuantizeDerive runs the three stages on a real snapshot and
-// compares the Q8_0 with llama.cpp's own, by its digest.
+// TestConvertQuantizeDerive runs the three stages on a small checkpoint and
+// compares both files with llama.cpp's own, by their digests.
 func TestConvertQuantizeDerive(t *testing.T) {
-	snapshot := sharedSnapshot(t, "llama-grouped")
-	converted, err := runStage(t, Convert{}, `{"type":"BF16","file":"model-BF16.gguf","name":"Hf tinyA"}`, map[string]Artifact{"snapshot": snapshot})
+	snapshot, err := FolderArtifact(t.Context(), "hf", "../fixtures/architectures/phi3/hf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	converted, err := runStage(t, Convert{}, `{"type":"BF16","file":"model-BF16.gguf","name":"Hf"}`, map[string]Artifact{"snapshot": snapshot})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +49,7 @@ func TestConvertQuantizeDerive(t *testing.T) {
 		made   *Outcome
 		theirs string
 	}{{converted, "BF16.gguf"}, {quantized, "Q8_0.gguf"}} {
-		want, err := readFile(t.Context(), c.theirs, shared.Path(t, "data", "llama-grouped", c.theirs))
+		want, err := readFile(t.Context(), c.theirs, filepath.Join("../fixtures/architectures/phi3", c.theirs))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,5 +116,31 @@ func TestStagesNameAMissingOrWrongInput(t *testing.T) {
 		if _, err := runStage(t, c.stage, c.with, c.inputs); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error that says: %s", c.stage.Uses(), err, c.want)
 		}
+	}
+}
+
+// TestDeriveWithAnImportanceMatrix: with the matrix every bit is recomputed, without it the scales are free.
+func TestDeriveWithAnImportanceMatrix(t *testing.T) {
+	artifact := func(name string) Artifact {
+		file, err := readFile(t.Context(), name, shared.Path(t, "data", "llama-grouped", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return FileArtifact(file)
+	}
+	inputs := map[string]Artifact{"source": artifact("BF16.gguf"), "product": artifact("Q6_K-im.gguf")}
+	out, err := runStage(t, Derive{}, `{}`, inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Verdict != schemas.Undecided || !strings.Contains(out.Failure, "scales free") {
+		t.Errorf("without the matrix: got %s (%s), want undecided for the scales", out.Verdict, out.Failure)
+	}
+	inputs["imatrix"] = artifact("imatrix.gguf")
+	if out, err = runStage(t, Derive{}, `{}`, inputs); err != nil {
+		t.Fatal(err)
+	}
+	if out.Verdict != schemas.Passed {
+		t.Errorf("with the matrix: got %s (%s), want passed", out.Verdict, out.Failure)
 	}
 }

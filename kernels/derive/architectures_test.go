@@ -49,17 +49,44 @@ func derivable(findings []kernels.Finding) []kernels.Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f kernels.Finding) bool { return f.Check == "tokenizer" })
 }
 
-func TestEveryArchitectureIsAnConversion(t *testing.T) {
+func TestEveryArchitectureIsAnExactConversion(t *testing.T) {
 	eachArchitecture(t, func(t *testing.T, name string) {
 		files, err := filepath.Glob(filepath.Join(architecturesDir, name, "*.gguf"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range files {
+			want := Conversion
+			if strings.HasSuffix(file, "Q8_0.gguf") {
+				want = Quantization
+			}
 			r := relate(t, name, readFile(t, file))
-			if r.Kind != Conversion || r.Class != ClassA || len(r.Findings) > 0 || len(derivable(r.Metadata)) > 0 {
+			if r.Kind != want || r.Class != ClassA || len(r.Findings) > 0 || len(derivable(r.Metadata)) > 0 {
 				t.Errorf("%s: got %s, class %s, %v, %v", file, r.Kind, r.Class, r.Findings, r.Metadata)
 			}
+		}
+	})
+}
+
+// TestEveryFaultIsPlantedInEveryArchitecture: no architecture lacks what a control needs.
+func TestEveryFaultIsPlantedInEveryArchitecture(t *testing.T) {
+	eachArchitecture(t, func(t *testing.T, name string) {
+		source := Input{Snapshot: os.DirFS(filepath.Join(architecturesDir, name, "hf"))}
+		report, err := Check(t.Context(), source, readFile(t, productOf(name)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		short := name == "llama2" // whose rows are shorter than a block of Q8_0
+		for _, c := range report.Controls.Results {
+			if !c.Red && !(short && strings.HasPrefix(c.Fault, "q8_0-")) {
+				t.Errorf("%s: missed: %s", c.Name, c.Detail)
+			}
+		}
+		if len(report.Controls.Results) != len(Faults()) || len(derivable(report.Findings)) > 0 {
+			t.Errorf("got %d controls and %v, want %d controls and no finding", len(report.Controls.Results), report.Findings, len(Faults()))
+		}
+		if len(report.Findings) == 0 && !short && report.Verdict != kernels.Passed {
+			t.Errorf("got %s, want passed", report.Verdict)
 		}
 	})
 }

@@ -193,9 +193,10 @@ func (c *controls) q8(ctx context.Context, in int, change func(byte) byte) (bool
 // those of the first head as the checkpoint has them, which must also be
 // recognised as such, or neighbours exchanged where the source knows no heads.
 func (c *controls) rowOrder(ctx context.Context) (bool, string, error) {
+	ordered := slices.ContainsFunc(c.src.tensors, func(t tensor) bool { return t.heads > 0 })
 	for i := range c.src.tensors {
 		t := &c.src.tensors[i]
-		if t.rows.Count < 4 || t.rows.Codec.Dequantize == nil || t.typ.Quantized() || c.src.model != nil && t.heads == 0 {
+		if t.rows.Count < 4 || t.rows.Codec.Dequantize == nil || t.typ.Quantized() || ordered && t.heads == 0 {
 			continue
 		}
 		wrong := func(row int64) int64 { return row ^ 1 }
