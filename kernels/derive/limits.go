@@ -24,7 +24,7 @@ func limits() []kernels.Limit {
 			}
 			return kernels.Unseen(Check(ctx, source, changed, Options{}))
 		}},
-		{What: "a snapshot whose architecture has no mapping is refused by name", Probe: func(ctx context.Context) error {
+		{What: "a snapshot whose architecture has no mapping is undecided: tensors are found by content, and the architecture is named", Probe: func(ctx context.Context) error {
 			source, product, err := example(ctx)
 			if err != nil {
 				return err
