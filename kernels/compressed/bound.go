@@ -12,6 +12,25 @@ const clipped = 2
 // converted: the tools divide in the weights' type, BF16 at worst.
 const quotient = 1.0 / 256
 
+// Scales are the tool's choice, and every code follows from a scale that is far too
+// large: all are zero. So the scales of codes that count as recomputed are bounded too.
+const (
+	// normal is the smallest normal number of E4M3: weights that share a scale of fp8 and all lie below it have lost bits to the scale.
+	normal = 1.0 / 64
+	// spread is how many times what a matrix needs its global scale of nvfp4 may be: tools share one between matrices that are fused.
+	spread = 16
+	// lost is the relative error from which a matrix says too little about the source's to be made from it.
+	lost = 0.5
+)
+
+// usual bounds the relative error of a matrix whose scales fit it. Folders of both tools have 0.027 and 0.093.
+func (f Format) usual() float64 {
+	if f == FP8 {
+		return 0.06
+	}
+	return 0.2
+}
+
 // largest is the code of the largest magnitude.
 func (f Format) largest() byte {
 	if f == FP8 {
@@ -70,7 +89,8 @@ type judge struct {
 	outside, first      int64 // weights beyond the bound
 	saturated           int64 // weights beyond the largest code by more than its own spacing
 	nearest             int64 // weights whose code is the nearest in float32
-	loose               int64 // blocks of nvfp4 whose scale is more than twice what they need
+	loose               int64 // runs whose scale is far more than they need: see span
+	top                 float32
 	vanishing           float64
 	ofBound             float64
 	sumError, sumSource float64
@@ -85,6 +105,7 @@ func (j *judge) merge(o *judge) {
 	j.saturated += o.saturated
 	j.nearest += o.nearest
 	j.loose += o.loose
+	j.top = max(j.top, o.top)
 	j.ofBound = max(j.ofBound, o.ofBound)
 	j.sumError += o.sumError
 	j.sumSource += o.sumSource
@@ -119,7 +140,10 @@ func (j *judge) span(codes []byte, w []float32, block, global float64, at int64)
 			}
 		}
 	}
-	if j.format == NVFP4 && float64(top) < 3*scale && block > 1.0/512 && top > 0 {
+	j.top = max(j.top, top)
+	switch {
+	case top == 0:
+	case j.format == NVFP4 && float64(top) < 3*scale && block > 1.0/512, j.format == FP8 && float64(top) < normal*scale:
 		j.loose++
 	}
 }

@@ -43,12 +43,21 @@ type TensorResult struct {
 	Weights uint64  `json:"weights"`
 
 	// Of a quantized matrix:
-	Outside   int64   `json:"outside,omitempty"`   // weights beyond the bound
-	Saturated int64   `json:"saturated,omitempty"` // weights beyond the largest code
-	Nearest   int64   `json:"nearest,omitempty"`   // weights whose code is the nearest one
-	Loose     int64   `json:"loose,omitempty"`     // blocks of nvfp4 whose scale is more than twice what they need
-	OfBound   float64 `json:"ofBound"`             // largest error over what the bound allows there; 1e300 for what is not finite
-	RMS       float64 `json:"relativeRMS"`         // root of the mean square error over that of the source
+	Outside   int64 `json:"outside,omitempty"`   // weights beyond the bound
+	Saturated int64 `json:"saturated,omitempty"` // weights beyond the largest code
+	Nearest   int64 `json:"nearest,omitempty"`   // weights whose code is the nearest one
+	// Loose counts the runs of weights whose scale is far more than they need: blocks of nvfp4 by more than twice,
+	// runs of fp8 whose weights all lie below the normal numbers; one for a global scale that no fused matrix explains.
+	Loose   int64   `json:"loose,omitempty"`
+	OfBound float64 `json:"ofBound"`     // largest error over what the bound allows there; 1e300 for what is not finite
+	RMS     float64 `json:"relativeRMS"` // root of the mean square error over that of the source
+}
+
+// Follows tells whether every code of a quantized matrix is the nearest one and
+// its scales are no larger and no smaller than such weights need: beyond the bound alone, which
+// any scale can meet.
+func (t TensorResult) Follows() bool {
+	return t.Outcome == Bounded && t.Nearest == int64(t.Weights) && t.Saturated == 0 && t.Loose == 0 && t.RMS <= t.Format.usual()
 }
 
 // Result is what a folder is to a source.
@@ -231,8 +240,8 @@ func (r *Result) quantized(ctx context.Context, src *safetensors.Snapshot, s saf
 		j.merge(other)
 	}
 	one.Outside, one.Saturated, one.Nearest, one.Loose, one.OfBound = j.outside, j.saturated, j.nearest, j.loose, min(j.ofBound, 1e300)
-	if j.sumSource > 0 && j.sumError/j.sumSource < 1e300 {
-		one.RMS = math.Sqrt(j.sumError / j.sumSource)
+	if j.sumSource > 0 {
+		one.RMS = min(math.Sqrt(j.sumError/j.sumSource), 1e300)
 	}
 	if j.outside > 0 {
 		at := uint64(j.first)
@@ -240,6 +249,13 @@ func (r *Result) quantized(ctx context.Context, src *safetensors.Snapshot, s saf
 			fmt.Sprintf("%d of %d weights beyond the bound, the worst %.4g times", j.outside, rd.weights(), one.OfBound),
 			"every weight within half the spacing of its code times the scale")
 		return nil
+	}
+	if one.RMS >= lost {
+		r.find(CheckScale, s.Name, fmt.Sprintf("a relative error of %.3g: codes that follow from scales that do not fit the weights", one.RMS), fmt.Sprintf("below %g", lost))
+		return nil
+	}
+	if matrix.Format == NVFP4 && j.top > 0 && float64(j.top)*spread < 6*448*rd.global {
+		one.Loose++
 	}
 	one.Outcome = Bounded
 	return nil

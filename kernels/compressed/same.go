@@ -127,11 +127,15 @@ func (s *Sameness) bytes(ctx context.Context, check string, a *Model, x safetens
 // numbers compares the scales of blocks: the bits where type and shape are the
 // same, else the numbers where the layout is.
 func (s *Sameness) numbers(ctx context.Context, a *Model, x Matrix, b *Model, y Matrix) error {
-	if x.Scale.DType == y.Scale.DType && slices.Equal(x.Scale.Shape, y.Scale.Shape) {
+	if x.Layout == PerBlock && y.Layout == PerBlock && (x.BlockRows != y.BlockRows || x.BlockColumns != y.BlockColumns) {
+		s.find(CheckScale, y.Scale.Name, fmt.Sprintf("blocks of %d by %d", y.BlockRows, y.BlockColumns), fmt.Sprintf("%d by %d, as %s", x.BlockRows, x.BlockColumns, x.Scale.Name))
+		return nil
+	}
+	if x.Layout == y.Layout && x.Scale.DType == y.Scale.DType && slices.Equal(x.Scale.Shape, y.Scale.Shape) {
 		return s.bytes(ctx, CheckScale, a, x.Scale, b, y.Scale)
 	}
 	n := x.Scale.Elements()
-	if n != y.Scale.Elements() || x.Layout != y.Layout || x.Layout == PerBlock && (x.BlockRows != y.BlockRows || x.BlockColumns != y.BlockColumns) {
+	if n != y.Scale.Elements() || x.Layout != y.Layout {
 		s.find(CheckScale, y.Scale.Name, fmt.Sprintf("%v by %s", y.Scale.Shape, y.Layout), fmt.Sprintf("%v by %s, as %s", x.Scale.Shape, x.Layout, x.Scale.Name))
 		return nil
 	}

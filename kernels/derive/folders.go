@@ -105,7 +105,7 @@ func compareCompressed(ctx context.Context, source, target fs.FS) (Relation, err
 		switch {
 		case t.Outcome == compressed.Same:
 			one.Class = ClassA
-		case t.Outcome == compressed.Bounded && t.Nearest == int64(t.Weights):
+		case t.Follows():
 			one.Class, one.Error = ClassB, finite(t.RMS)
 		case t.Outcome == compressed.Bounded:
 			one.Class, one.Error = ClassD, finite(t.RMS)
