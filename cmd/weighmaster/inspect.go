@@ -23,6 +23,7 @@ type modelSummary struct {
 	Parameters   uint64              `json:"parameters"`
 	Bytes        int64               `json:"bytes"` // of all tensors
 	Types        []typeCount         `json:"types"`
+	Schemes      []schemeCount       `json:"schemes,omitempty"` // of a folder's quantized matrices
 	Sizes        []gguf.Named        `json:"sizes,omitempty"`
 	Tokenizer    *gguf.Tokenizer     `json:"tokenizer,omitempty"`
 	Templates    []gguf.Template     `json:"templates,omitempty"`
@@ -46,6 +47,13 @@ type typeCount struct {
 	Tensors  int    `json:"tensors"`
 	Elements uint64 `json:"elements"`
 	Bytes    int64  `json:"bytes"`
+}
+
+// schemeCount counts the matrices that are quantized in one way, and the weights that they stand for.
+type schemeCount struct {
+	Scheme   string `json:"scheme"`
+	Matrices int    `json:"matrices"`
+	Weights  uint64 `json:"weights"`
 }
 
 // recipeLine is the llama-quantize recipe that the types of the tensors fit, or come nearest to.

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/weighmaster/weighmaster/kernels/compressed"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/mlx"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -24,8 +28,59 @@ func inspectFolder(ctx context.Context, path string, o inspectOptions) (modelSum
 	m := snap.Summarize(root)
 	s := modelSummary{Path: path, Format: "safetensors", Container: m.Container, Architecture: m.Architecture, Warnings: m.Warnings}
 	s.count(m.Types, m.Parameters, m.Bytes)
+	if err := s.packed(root); err != nil {
+		return s, err
+	}
 	s.folderTemplates(root)
 	return s, s.shards(ctx, snap.Shards, o)
+}
+
+// packed takes the word of who packed a folder's matrices apart, and holds it against their shapes: packed words are fewer than weights.
+func (s *modelSummary) packed(root fs.FS) error {
+	count := map[string]*schemeCount{}
+	add := func(scheme string, weights uint64) {
+		if scheme != "" {
+			if count[scheme] == nil {
+				count[scheme] = &schemeCount{Scheme: scheme}
+			}
+			count[scheme].Matrices++
+			count[scheme].Weights += weights
+		}
+		s.Parameters += weights
+	}
+	switch {
+	case mlx.Is(root):
+		m, err := mlx.Open(root)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		s.Parameters = 0
+		for _, t := range m.Tensors {
+			scheme := ""
+			if t.Scheme != nil {
+				scheme = t.Scheme.String()
+			}
+			add(scheme, t.Elements())
+		}
+	case compressed.Is(root):
+		m, err := compressed.Open(root)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		s.Parameters = 0
+		for _, x := range m.Matrices {
+			add(fmt.Sprintf("%s, scales by %s", x.Format, x.Layout), x.Rows*x.Columns)
+		}
+		for _, t := range m.Plain {
+			add("", t.Elements())
+		}
+	}
+	for _, scheme := range slices.Sorted(maps.Keys(count)) {
+		s.Schemes = append(s.Schemes, *count[scheme])
+	}
+	return nil
 }
 
 func inspectSafetensors(ctx context.Context, path string, o inspectOptions) (modelSummary, error) {

@@ -69,6 +69,9 @@ func (a *app) printSummary(s modelSummary) {
 	for _, t := range s.Types {
 		a.say("  %4d %-8s %d bytes\n", t.Tensors, t.Type, t.Bytes)
 	}
+	for _, q := range s.Schemes {
+		a.say("  %4d matrices %s: %d weights\n", q.Matrices, q.Scheme, q.Weights)
+	}
 	if s.Name != "" {
 		a.say("  name: %q\n", s.Name)
 	}
@@ -107,6 +110,9 @@ func (a *app) printSummary(s modelSummary) {
 		a.say("  tensor types: those of recipe %s\n", r.Name)
 	default:
 		a.say("  tensor types: of no recipe; the nearest is %s\n", r.Name)
+		for _, d := range r.Differences {
+			a.say("    not the recipe's: %s\n", d)
+		}
 	}
 	if len(s.Imatrix) > 0 {
 		claims := make([]string, len(s.Imatrix))

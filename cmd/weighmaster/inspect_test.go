@@ -103,6 +103,52 @@ func TestInspectNamesContainers(t *testing.T) {
 	}
 }
 
+// TestInspectCountsPackedWeights counts weights and not the words that they are packed
+// into, names every way in which matrices are quantized, and refuses a folder whose config says another one.
+func TestInspectCountsPackedWeights(t *testing.T) {
+	damaged := func(folder, old, now string) string {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS("../../fixtures/"+folder)); err != nil {
+			t.Fatal(err)
+		}
+		config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+		if err != nil || !bytes.Contains(config, []byte(old)) {
+			t.Fatalf("got %v and no %s in %s", err, old, config)
+		}
+		write(t, filepath.Join(dir, "config.json"), bytes.ReplaceAll(config, []byte(old), []byte(now)))
+		return dir
+	}
+	for _, c := range []struct {
+		folder string
+		code   int
+		want   []string // regular expressions
+	}{
+		{"../../fixtures/mlx/affine-4-64", 0, []string{`LlamaForCausalLM, 238208 parameters`, `(?m)^    14 matrices affine 4 bits, groups of 64: 212992 weights$`}},
+		{"../../fixtures/mlx/layered", 0, []string{`matrices affine 4 bits, groups of 64: `, `matrices affine 8 bits, groups of 32: `, `matrices mxfp4 4 bits, groups of 32: `}},
+		{"../../fixtures/compressed/modelopt-nvfp4", 0, []string{`LlamaForCausalLM, 127360 parameters`, `7 matrices nvfp4, scales by group: 110592 weights`}},
+		{"../../fixtures/compressed/ct-fp8-channel", 0, []string{`LlamaForCausalLM, 127360 parameters`, `7 matrices fp8, scales by channel: 110592 weights`}},
+		{damaged("mlx/affine-4-64", `"bits": 4`, `"bits": 8`), 1, []string{`lm_head\.weight: got \[256 16\] words and scales \[256 2\], want shapes that affine 8 bits, groups of 64 gives`}},
+		{damaged("mlx/affine-4-64", `"group_size": 64`, `"group_size": 48`), 1, []string{`mlx: config\.json: .*48`}},
+		{damaged("compressed/ct-fp8", `"num_bits": 8`, `"num_bits": 4`), 0, []string{`\(compressed-tensors, .*\)`}}, // not read here: what it is stays a name
+	} {
+		code, said := runSelf(t, "inspect", c.folder)
+		for _, want := range c.want {
+			if code != c.code || !regexp.MustCompile(want).MatchString(said) {
+				t.Errorf("%s: got exit code %d, want %d and %s:\n%s", c.folder, code, c.code, want, said)
+			}
+		}
+	}
+}
+
+// TestInspectNamesWhatIsNotTheRecipes lists each tensor of another type than the nearest recipe's.
+func TestInspectNamesWhatIsNotTheRecipes(t *testing.T) {
+	code, said := runSelf(t, "inspect", "../../fixtures/byteorder/little.gguf")
+	want := `of no recipe; the nearest is F32, with 1 other types\n    not the recipe's: t\.f16: got F16, want F32\n`
+	if code != 0 || !regexp.MustCompile(want).MatchString(said) {
+		t.Errorf("got %d and no word of %s:\n%s", code, want, said)
+	}
+}
+
 // TestInspectPrintsAsGGUFHash compares with llama-gguf-hash's own output.
 func TestInspectPrintsAsGGUFHash(t *testing.T) {
 	folder := shared.Path(t, "data", "llama-grouped")
