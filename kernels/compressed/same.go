@@ -216,12 +216,15 @@ func (s *Sameness) plain(ctx context.Context, a, b *Model) error {
 }
 
 // scales compares the scales of activations and of the KV cache.
-func (s *Sameness) scales(_ context.Context, a, b *Model) error {
+func (s *Sameness) scales(ctx context.Context, a, b *Model) error {
 	theirs := map[string]Scale{}
 	for _, t := range b.Scales {
 		theirs[t.Key] = t
 	}
 	for _, x := range a.Scales {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		y, ok := theirs[x.Key]
 		delete(theirs, x.Key)
 		if !ok {
@@ -234,7 +237,7 @@ func (s *Sameness) scales(_ context.Context, a, b *Model) error {
 				s.find(CheckScale, y.Tensor.Name, fmt.Sprintf("%s %v", y.Tensor.DType, y.Tensor.Shape), fmt.Sprintf("%s %v, as %s", x.Tensor.DType, x.Tensor.Shape, x.Tensor.Name))
 				continue
 			}
-			if err := s.bytes(context.Background(), CheckScale, a, x.Tensor, b, y.Tensor); err != nil {
+			if err := s.bytes(ctx, CheckScale, a, x.Tensor, b, y.Tensor); err != nil {
 				return err
 			}
 			continue

@@ -65,6 +65,7 @@ func TestFaultsFromTheField(t *testing.T) {
 		{"a wrong chunk count in the old form", FormDat, one("blk.0.attn_q.weight", []float32{6}, ramp(64)), plain, "got 4 chunks, want a number that divides the 6 calls"},
 		{"no calls in the old form", FormDat, one("blk.0.attn_q.weight", []float32{0}, ramp(64)), plain, CheckCounts + ": blk.0.attn_q.weight: got no activations"},
 		{"a count that is a fraction", FormGGUF, one("blk.0.attn_q.weight", []float32{64.5}, ramp(64)), plain, "got 1 of 1 counts are no whole numbers"},
+		{"a count below zero", FormGGUF, one("blk.0.attn_q.weight", []float32{-64}, ramp(64)), plain, "got 1 of 1 counts are no whole numbers"},
 		{"a count that is NaN", FormGGUF, one("blk.0.attn_q.weight", []float32{nan}, ramp(64)), plain, "got 1 of 1 counts are no whole numbers"},
 		{"another model's width", FormDat, one("blk.0.attn_q.weight", []float32{4}, ramp(128)), plain, CheckOtherSize + ": blk.0.attn_q.weight: got 128 numbers, 1 counts, want 64 columns × 1 experts"},
 		{"another model's experts", FormGGUF, one("blk.0.ffn_up_exps.weight", []float32{64, 64}, ramp(64)), up, "got 64 numbers, 2 counts, want 32 columns × 4 experts"},

@@ -88,7 +88,14 @@ func TestFoldersAreRefusedForTheirReason(t *testing.T) {
 		"other code": {func(t *testing.T, s, f fstest.MapFS) {
 			s["x.py"], f["x.py"] = &fstest.MapFile{Data: []byte("1")}, &fstest.MapFile{Data: []byte("2")}
 		}, CheckCode},
-		"another merge": {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, "tokenizer.json", `"b"`, `"c"`) }, CheckTokenizer},
+		"template of its own": {func(t *testing.T, s, _ fstest.MapFS) { delete(s, templateName) }, "default: got a template, want none, as in the source"},
+		"template left out":   {func(t *testing.T, _, f fstest.MapFS) { delete(f, templateName) }, "default: got no template, want the source's"},
+		"another tokenizer.model": {func(t *testing.T, s, f fstest.MapFS) {
+			s["tokenizer.model"], f["tokenizer.model"] = &fstest.MapFile{Data: []byte("1")}, &fstest.MapFile{Data: []byte("2")}
+		}, "tokenizer.model: got other bytes, want the source's"},
+		"tokenizer.json left out": {func(t *testing.T, _, f fstest.MapFS) { delete(f, "tokenizer.json") }, CheckTokenizer + ": tokenizer.json: got absent"},
+		"another RoPE theta":      {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, ConfigName, `10000`, `10001`) }, "config.json: rope_theta: got 10001, want 10000, as in the source"},
+		"another merge":           {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, "tokenizer.json", `"b"`, `"c"`) }, CheckTokenizer},
 	} {
 		source, folder := example()
 		c.change(t, source, folder)

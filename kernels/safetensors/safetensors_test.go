@@ -2,8 +2,10 @@ package safetensors
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
@@ -33,5 +35,33 @@ func TestOpenSnapshotOfRealFolders(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestSummaryDoubtsTheIndex: a total that is not the tensors' is named with both numbers, a right one is not.
+func TestSummaryDoubtsTheIndex(t *testing.T) {
+	for claim, doubted := range map[string]bool{"": false, "RIGHT": false, "1": true, `"text"`: false} {
+		fsys := changed(func(m map[string][]byte) {
+			s, err := OpenSnapshot(sample())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			right := fmt.Sprint(s.Summarize(sample()).Bytes)
+			index := marshal(map[string]any{"metadata": map[string]any{}, "weight_map": s.Index.WeightMap})
+			if claim != "" {
+				index = strings.Replace(index, `"metadata":{}`, `"metadata":{"total_size":`+strings.Replace(claim, "RIGHT", right, 1)+`}`, 1)
+			}
+			m[IndexName] = []byte(index)
+		})
+		s, err := OpenSnapshot(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(s.Summarize(fsys).Warnings, "; ")
+		if want := "the index says total_size = 1 and the shards hold "; strings.Contains(said, want) != doubted {
+			t.Errorf("total_size %s: got %q, want it doubted: %v", claim, said, doubted)
+		}
+		s.Close()
 	}
 }
