@@ -45,6 +45,7 @@ func measuredAs(t *testing.T, file string, o Options, how making) map[gguf.Type]
 // TestTheBoundsAreCalibratedOnRealBuilds measures files that a build with fused
 // multiply-adds made beside the plain build's blocks: as if that build were not known.
 func TestTheBoundsAreCalibratedOnRealBuilds(t *testing.T) {
+	arithmetic(t)
 	matrix := withMatrix(t, grouped(t, "imatrix.gguf"))
 	for _, c := range []struct {
 		file string
@@ -82,6 +83,7 @@ func TestTheBoundsAreCalibratedOnRealBuilds(t *testing.T) {
 
 // TestTheBoundsHoldForWithheldMatrices measures files made with a matrix beside the blocks without one.
 func TestTheBoundsHoldForWithheldMatrices(t *testing.T) {
+	arithmetic(t)
 	for _, file := range []string{"Q3_K_M-im.gguf", "Q4_K_M-im.gguf", "Q5_K_M-im.gguf", "Q6_K-im.gguf", "more/Q2_K-im.gguf"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +107,7 @@ func TestTheBoundsHoldForWithheldMatrices(t *testing.T) {
 
 // TestBuildsDifferOftenEnough holds the shares by which edits are told from builds against all builds that are reproduced.
 func TestBuildsDifferOftenEnough(t *testing.T) {
+	arithmetic(t)
 	for _, c := range []struct{ file string }{{"Q4_K_M.gguf"}, {"Q5_K_M.gguf"}} {
 		for _, v := range []quant.Variant{quant.GCCFMA, quant.ClangFMA} {
 			for typ, list := range measuredAs(t, c.file, Options{}, making{build: v}) {

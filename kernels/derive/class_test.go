@@ -41,7 +41,7 @@ func withMatrix(t testing.TB, path string) Options {
 // TestEveryRealQuantization takes every file that llama-quantize made of the real model.
 func TestEveryRealQuantization(t *testing.T) {
 	none, matrix := Options{}, withMatrix(t, grouped(t, "imatrix.gguf"))
-	for _, c := range []struct {
+	for i, c := range []struct {
 		file  string
 		with  Options
 		kind  Kind
@@ -88,6 +88,9 @@ func TestEveryRealQuantization(t *testing.T) {
 		{"forged/Q4_K_M-made-from-Q8_0.gguf", none, NotDerived, None, "", 0},
 		{"forged/Q4_K_M-made-from-Q8_0.gguf", matrix, NotDerived, None, "", 0},
 	} {
+		if i%thin != 0 {
+			continue
+		}
 		name := c.file
 		if c.with.Matrix != nil {
 			name += " with the matrix"
@@ -110,5 +113,13 @@ func TestEveryRealQuantization(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// arithmetic marks a test of numbers alone: the race detector has nothing to find in it that others do not have.
+func arithmetic(t *testing.T) {
+	t.Helper()
+	if thin > 1 {
+		t.Skip("arithmetic alone; it runs without the race detector")
 	}
 }

@@ -70,6 +70,7 @@ func quantizedAs(t *testing.T, f File, name string) File {
 
 // TestSourcesOfOtherPrecision: F32 and F16 sources, straight and through a narrower intermediate that is named.
 func TestSourcesOfOtherPrecision(t *testing.T) {
+	arithmetic(t)
 	wide, half := storedAs(t, gguf.F32, true), storedAs(t, gguf.F16, true)
 	narrow := File{}
 	{
@@ -153,6 +154,7 @@ func TestAnotherModelOfTheSameShapesIsNotDerived(t *testing.T) {
 
 // TestTheVerdictOfACheck: A and B pass, C and D are undecided, a matrix that does not fit fails.
 func TestTheVerdictOfACheck(t *testing.T) {
+	arithmetic(t)
 	matrix := withMatrix(t, grouped(t, "imatrix.gguf"))
 	for _, c := range []struct {
 		file    string
