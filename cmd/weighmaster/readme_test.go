@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// readmeSession returns the lines of the README's first sh block after "## A session".
-func readmeSession(t *testing.T) []string {
+// readmeSession returns the lines of the README's first sh block after a heading.
+func readmeSession(t *testing.T, heading string) []string {
 	t.Helper()
 	body, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(body), "## A session")
+	_, rest, ok := strings.Cut(string(body), heading)
 	if !ok {
-		t.Fatal("README.md has no section A session")
+		t.Fatalf("README.md has no section %s", heading)
 	}
 	_, rest, _ = strings.Cut(rest, "```sh\n")
 	block, _, _ := strings.Cut(rest, "```")
@@ -26,12 +26,20 @@ func readmeSession(t *testing.T) []string {
 }
 
 func TestREADMESessionWorksLineByLine(t *testing.T) {
-	lines := readmeSession(t)
-	if len(lines) < 8 {
-		t.Fatalf("the session has %d lines; the test looks at nothing", len(lines))
+	fixtures, err := filepath.Abs("../../fixtures")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := readmeSession(t, "## A session")
+	more := readmeSession(t, "## Without any evidence")
+	if len(lines) < 8 || len(more) < 5 {
+		t.Fatalf("the sessions have %d and %d lines; the test looks at nothing", len(lines), len(more))
 	}
 	t.Chdir(t.TempDir())
-	for _, line := range lines {
+	if err := os.Symlink(fixtures, "fixtures"); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range append(lines, more...) {
 		args, ok := strings.CutPrefix(line, "go run ./cmd/weighmaster ")
 		if !ok {
 			t.Fatalf("README line %q: want a command that starts with go run ./cmd/weighmaster", line)
