@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/derive"
 	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
@@ -27,7 +28,8 @@ func (a *app) compareCommand() *cobra.Command {
 			"  B  the codes of every block exact, the scales within the bounds of another build\n" +
 			"  C  the codes of every block exact, the scales free: the importance matrix is not at hand\n" +
 			"  D  the error alone, which is reported and never called verified\n" +
-			"Exit code 0: class A, B or C; 1: not derived; 2: class D, or an architecture without a mapping.",
+			"Exit code 0: class A, B or C; 1: not derived, or beside the weights (keys, tokens, template) something else than the source says; 2: class D, an\n" +
+			"architecture without a mapping, a vocabulary that could not be derived, or nothing that could be compared.",
 		Example: "  weighmaster compare snapshot/ model-Q4_K_M.gguf\n  weighmaster compare model-BF16.gguf model-Q4_K_M.gguf --imatrix imatrix.gguf\n  weighmaster compare old.gguf new.gguf --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rel, err := compare(cmd.Context(), args[0], args[1], matrix)
@@ -49,7 +51,13 @@ func compareExit(rel derive.Relation) error {
 	switch rel.Kind {
 	case derive.NotDerived:
 		return &exitError{code: exitFalse}
-	case derive.ErrorOnly, derive.ContentFound, derive.ContentPartly:
+	case derive.ContentFound, derive.ContentPartly:
+		return &exitError{code: exitUndecided}
+	}
+	switch verdict := rel.MetadataVerdict(); {
+	case verdict == kernels.Failed:
+		return &exitError{code: exitFalse}
+	case verdict == kernels.Undecided, rel.Kind == derive.ErrorOnly:
 		return &exitError{code: exitUndecided}
 	}
 	return nil
@@ -75,6 +83,10 @@ func compare(ctx context.Context, from, to, matrix string) (derive.Relation, err
 	if errors.Is(err, fs.ErrNotExist) {
 		return rel, usage("compare %s with %s: %v; want a model folder or a GGUF file", from, to, err)
 	}
+	var unchecked *derive.UncheckedError
+	if errors.As(err, &unchecked) {
+		return rel, usage("compare %s with %s: %v", from, to, err)
+	}
 	if err != nil {
 		return rel, &exitError{exitFalse, fmt.Errorf("compare %s with %s: %w", from, to, err)}
 	}
@@ -89,6 +101,9 @@ func compareInput(path string) (derive.Input, func() error, error) {
 	}
 	if info.IsDir() {
 		return derive.Input{Snapshot: os.DirFS(path)}, func() error { return nil }, nil
+	}
+	if filepath.Ext(path) == ".safetensors" {
+		return derive.Input{}, nil, usage("%s: got one safetensors file, want the folder with its config.json", path)
 	}
 	names := gguf.PartNames(path)
 	if names == nil {
@@ -124,7 +139,7 @@ func compareMatrix(ctx context.Context, path string) (derive.Options, func() err
 	}
 	m, err := imatrix.Open(f, size)
 	if err != nil {
-		return derive.Options{}, nil, &exitError{exitFalse, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())}
+		return derive.Options{}, nil, usage("%s: %v; nothing was compared", path, errors.Join(err, f.Close()))
 	}
 	sum, err := digest.SHA256(ctx, f, size)
 	if err != nil {

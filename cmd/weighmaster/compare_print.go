@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/derive"
 )
 
@@ -34,7 +35,7 @@ func (a *app) printRelation(source, target string, rel derive.Relation) {
 		a.printf("%s %s\n", findingMark(rel, f.Check), f)
 	}
 	for _, f := range rel.Metadata {
-		a.printf("     metadata: %s\n", f)
+		a.printf("%s %s\n", metadataMark(rel, f), f)
 	}
 	if rel.TemplateDiff != "" {
 		a.printf("%s", indent(rel.TemplateDiff))
@@ -48,6 +49,18 @@ func findingMark(rel derive.Relation, check string) string {
 		return "FAIL"
 	}
 	return "??? "
+}
+
+// metadataMark is findingMark for what stands beside the weights.
+func metadataMark(rel derive.Relation, f kernels.Finding) string {
+	rel.Metadata = []kernels.Finding{f}
+	switch rel.MetadataVerdict() {
+	case kernels.Failed:
+		return "FAIL"
+	case kernels.Undecided:
+		return "??? "
+	}
+	return "    "
 }
 
 func (a *app) printRecipe(r derive.RecipeUse) {

@@ -109,7 +109,10 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 	for _, f := range inventory.findings {
 		report.Find(f)
 	}
-	metadata := compareMetadata(src, target)
+	metadata, err := compareMetadata(ctx, src, target)
+	if err != nil {
+		return report, err
+	}
 	for _, f := range metadata {
 		report.Find(f)
 	}

@@ -2,7 +2,6 @@ package derive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 
@@ -24,6 +23,19 @@ func quantizedFolder(in Input) string {
 	return ""
 }
 
+// inputKind names what one side is.
+func inputKind(in Input, quantized string) string {
+	switch {
+	case in.Snapshot == nil:
+		return "a GGUF file"
+	case quantized == "mlx":
+		return "a folder that MLX quantized"
+	case quantized != "":
+		return "a folder that compressed-tensors or ModelOpt quantized"
+	}
+	return "a Hugging Face folder"
+}
+
 // compareFolders compares where a side is a folder that MLX, compressed-tensors
 // or ModelOpt quantized; done is false where neither is.
 func compareFolders(ctx context.Context, source, target Input) (r Relation, done bool, err error) {
@@ -36,7 +48,8 @@ func compareFolders(ctx context.Context, source, target Input) (r Relation, done
 	case from == "mlx" && to == "mlx":
 		r, err = compareRaw(ctx, source.Snapshot, target.Snapshot)
 	case from != "" || source.Snapshot == nil:
-		err = errors.New("source: got a GGUF or a quantized folder beside a quantized folder, want the Hugging Face folder that it was made from")
+		err = &UncheckedError{Got: fmt.Sprintf("%s as the source of %s", inputKind(source, from), inputKind(target, to)),
+			Want: "two GGUF files or folders, two folders that one tool quantized, or a quantized folder beside the Hugging Face folder that it was made from"}
 	case to == "mlx":
 		r, err = compareMLX(ctx, source.Snapshot, target.Snapshot)
 	default:

@@ -57,13 +57,13 @@ func matrixUse(dst *side, inv *inventory, o Options) *MatrixUse {
 	}
 	if o.Matrix != nil {
 		u.Entries = len(o.Matrix.Entries)
-		u.Findings = append(u.Findings, o.Matrix.Validate(infos(dst))...)
+		u.Findings = append(u.Findings, inv.matrix...)
 	}
 	u.Findings = append(u.Findings, claimFindings(dst.kvs, u, inv, without)...)
 	return u
 }
 
-// infos lists the target's tensors as the matrix's validation takes them.
+// infos lists the tensors of a side as the matrix's validation takes them.
 func infos(s *side) []gguf.TensorInfo {
 	list := make([]gguf.TensorInfo, len(s.tensors))
 	for i, t := range s.tensors {

@@ -1,24 +1,72 @@
 package derive
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/convert"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
 const templateKey = "tokenizer.chat_template"
 
 // compareMetadata compares every key of the product with what the source gives.
-func compareMetadata(src, dst *side) []kernels.Finding {
+func compareMetadata(ctx context.Context, src, dst *side) ([]kernels.Finding, error) {
 	retyped := false
 	for _, t := range dst.tensors {
 		s := src.byName[t.name]
 		retyped = retyped || s != nil && s.typ != t.typ
 	}
-	return compareKVs(src, dst.kvs, dst.model, retyped)
+	found := compareKVs(src, dst.kvs, dst.model, retyped)
+	if dst.tokenErr == nil {
+		return found, nil
+	}
+	// What could not be derived of the target's vocabulary is not missing there.
+	found = slices.DeleteFunc(found, func(f kernels.Finding) bool {
+		return f.Check == checkTokenizer || f.Check == "metadata" && strings.HasPrefix(f.Where, "key tokenizer.") && f.Where != "key "+templateKey
+	})
+	if src.folder != nil {
+		same, err := sameTokenizers(ctx, src.folder, dst.folder)
+		if same || err != nil {
+			return found, err
+		}
+	}
+	return append(found, underived(dst.tokenErr)), nil
+}
+
+// underived is the finding about a vocabulary that could not be derived.
+func underived(err error) kernels.Finding {
+	return kernels.Finding{Check: checkTokenizer, Where: "keys tokenizer.*", Got: err.Error(), Want: "a vocabulary that can be derived", Hint: "types, scores, merges and pre-tokenizer of the product are not derived"}
+}
+
+// sameTokenizers tells that two folders have the same files, byte for byte, of those that a vocabulary is read from.
+func sameTokenizers(ctx context.Context, a, b fs.FS) (bool, error) {
+	for _, name := range []string{"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt"} {
+		f, err := a.Open(name)
+		g, other := b.Open(name)
+		if errors.Is(err, fs.ErrNotExist) && errors.Is(other, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			defer f.Close()
+		}
+		if other == nil {
+			defer g.Close()
+		}
+		if err != nil || other != nil {
+			return false, nil // on one side only: what was read of it is compared key by key
+		}
+		if at, err := folder.FirstDifference(ctx, f, g); at >= 0 || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // compareKVs is compareMetadata over the product's keys alone; model is the
@@ -57,7 +105,7 @@ func compareKVs(src *side, product []gguf.KV, model *convert.Model, retyped bool
 		}
 	}
 	if src.tokenErr != nil {
-		findings = append(findings, kernels.Finding{Check: checkTokenizer, Where: "keys tokenizer.*", Got: src.tokenErr.Error(), Want: "a vocabulary that can be derived", Hint: "types, scores, merges and pre-tokenizer of the product are not derived"})
+		findings = append(findings, underived(src.tokenErr))
 	}
 	for _, kv := range product {
 		if expected[kv.Key] || claims(kv.Key, snapshot, retyped) || src.tokenErr != nil && strings.HasPrefix(kv.Key, "tokenizer.") {

@@ -62,7 +62,7 @@ func (m *importance) weigh(p *pair) error {
 	}
 	n := e.Values()
 	if experts := n / p.width(); n == 0 || n%p.width() != 0 || p.src.rows.Weights()/p.width()%experts != 0 {
-		return fmt.Errorf("importance matrix: entry %s: got %d numbers, want one for each of %d columns, of each expert: the matrix is of another model", p.src.name, n, p.width())
+		return &UncheckedError{Got: fmt.Sprintf("%d numbers in entry %s of the importance matrix", n, p.src.name), Want: fmt.Sprintf("one for each of %d columns, of each expert: the matrix is of another model", p.width())}
 	}
 	p.importance, p.experts = m, n/p.width()
 	return nil

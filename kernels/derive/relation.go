@@ -89,14 +89,37 @@ type Relation struct {
 	// Findings are the tensors that do not follow from the source.
 	Findings []kernels.Finding `json:"findings"`
 	// Metadata are the keys that do not follow from the source. They do not
-	// change the relation of the weights, apart from identical.
+	// change the relation of the weights, apart from identical; see [Relation.MetadataVerdict].
 	Metadata []kernels.Finding `json:"metadata"`
+}
+
+// MetadataVerdict judges what a conversion or a quantization was given beside its weights: failed where a key,
+// a token, the chat template or another file says something else than the source, so that the same weights
+// are another model; undecided where the vocabulary could not be derived; passed else, and for two files of one form,
+// where the difference is the answer. Names and the like (general.…, apart from the architecture) are not judged.
+func (r Relation) MetadataVerdict() kernels.Verdict {
+	verdict := kernels.Passed
+	if r.Kind != Conversion && r.Kind != Quantization && r.Kind != ErrorOnly {
+		return verdict
+	}
+	for _, f := range r.Metadata {
+		switch {
+		case f.Check == checkTokenizer:
+			if verdict == kernels.Passed {
+				verdict = kernels.Undecided
+			}
+		case f.Where != "key general.architecture" && strings.HasPrefix(f.Where, "key general."):
+		default:
+			verdict = kernels.Failed
+		}
+	}
+	return verdict
 }
 
 // Compare tells what a target is to a source, for snapshots and GGUF files on
 // either side. It plants no controls: it is a measurement for a reader, not
 // evidence. A target that is malformed or truncated is not derived; an error means
-// that a side could not be read at all, or that the importance matrix at hand is of another model.
+// that a side could not be read at all; [*UncheckedError] that the sides are not compared or that the importance matrix at hand cannot be used.
 func Compare(ctx context.Context, source, target Input, o Options) (Relation, error) {
 	if r, done, err := compareFolders(ctx, source, target); done || err != nil {
 		return r, err
@@ -126,7 +149,10 @@ func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, err
 	if err != nil {
 		return Relation{}, err
 	}
-	r := Relation{Types: inv.types, Tensors: []TensorRelation{}, Notes: []string{}, Findings: inv.findings, Metadata: compareMetadata(src, dst)}
+	r := Relation{Types: inv.types, Tensors: []TensorRelation{}, Notes: []string{}, Findings: inv.findings}
+	if r.Metadata, err = compareMetadata(ctx, src, dst); err != nil {
+		return Relation{}, err
+	}
 	for i := range dst.tensors {
 		t := &dst.tensors[i]
 		switch s, result := src.byName[t.name], inv.results[t.name]; {

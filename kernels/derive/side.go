@@ -3,6 +3,7 @@ package derive
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
@@ -31,6 +32,7 @@ type side struct {
 	unknown  string           // the architecture of a snapshot without a mapping, else empty
 	texts    map[int64]string // of tokenizer.json by id, nil when there is none
 	tokenErr error            // why the tokenizer's keys could not be derived
+	folder   fs.FS            // of a snapshot with a mapping, else nil
 	closers  []func() error
 }
 
@@ -60,7 +62,7 @@ func open(in Input) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &side{model: model, byName: map[string]*tensor{}, closers: []func() error{model.Close}}
+	s := &side{model: model, folder: in.Snapshot, byName: map[string]*tensor{}, closers: []func() error{model.Close}}
 	s.kvs, s.tokenErr = model.KVs(convert.Options{})
 	if s.texts, err = model.TokenizerJSON(); err != nil {
 		return nil, errors.Join(err, model.Close())

@@ -52,12 +52,17 @@ type inventory struct {
 	file     making // the one way in which every recomputed tensor fits; the zero value for none
 	pairs    []*pair
 	open     []unmade
-	nearly   bool // computed RoPE factors lie within the tolerance, not bit for bit
+	matrix   []kernels.Finding // what is wrong with the matrix at hand and does not speak against its use
+	nearly   bool              // computed RoPE factors lie within the tolerance, not bit for bit
 }
 
 // compareTensors compares every tensor of both sides.
 func compareTensors(ctx context.Context, src, dst *side, o Options) (*inventory, error) {
 	inv := &inventory{results: map[string]*result{}, types: map[string]int{}, findings: []kernels.Finding{}}
+	var err error
+	if inv.matrix, err = judgeMatrix(src, o); err != nil {
+		return nil, err
+	}
 	matrix := newImportance(o)
 	for i := range src.tensors {
 		if err := inv.match(&src.tensors[i], src, dst, matrix); err != nil {

@@ -1,6 +1,11 @@
 package derive
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weighmaster/weighmaster/kernels"
+)
 
 // unproven says what remains unproven of one tensor, in one sentence.
 func (r *result) unproven(t TensorRelation) string {
@@ -34,6 +39,18 @@ func (r *result) reason() string {
 
 // unprovenFile says what remains unproven of the whole file, in one sentence.
 func unprovenFile(r Relation) string {
+	said := unprovenWeights(r)
+	switch r.MetadataVerdict() {
+	case kernels.Failed:
+		return strings.TrimSuffix(said, ".") + "; what stands beside the weights does not follow from the source."
+	case kernels.Undecided:
+		return strings.TrimSuffix(said, ".") + "; and the vocabulary, which could not be derived from the source."
+	}
+	return said
+}
+
+// unprovenWeights is unprovenFile for the tensors alone.
+func unprovenWeights(r Relation) string {
 	counts := map[Class]int{}
 	for _, t := range r.Tensors {
 		counts[t.Class]++

@@ -1,0 +1,55 @@
+package derive
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/imatrix"
+)
+
+// UncheckedError tells why nothing was checked: the two sides are of kinds that are not compared, or the
+// importance matrix at hand cannot be used. It says nothing against the target.
+type UncheckedError struct {
+	Got, Want string
+	Findings  []kernels.Finding // of the matrix
+}
+
+func (e *UncheckedError) Error() string {
+	lines := []string{fmt.Sprintf("got %s, want %s", e.Got, e.Want)}
+	for i, f := range e.Findings {
+		if i == kernels.MaxFindings {
+			lines = append(lines, fmt.Sprintf("and %d more", len(e.Findings)-i))
+			break
+		}
+		lines = append(lines, f.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// unusable are the checks of a matrix after which no search with its numbers says anything about a target: used
+// all the same, they would make honest scales look wrong. Other faults (a wrong chunk count, experts or tensors
+// without data) leave the rest of the numbers as they are, and are reported beside the result.
+var unusable = map[string]bool{
+	imatrix.CheckRead: true, imatrix.CheckFinite: true, imatrix.CheckNegative: true, imatrix.CheckZeros: true, imatrix.CheckCounts: true, imatrix.CheckOtherSize: true,
+}
+
+// judgeMatrix validates the matrix at hand before anything is made with it. The
+// findings that are left do not speak against its use.
+func judgeMatrix(src *side, o Options) ([]kernels.Finding, error) {
+	if o.Matrix == nil {
+		return nil, nil
+	}
+	var bad, left []kernels.Finding
+	for _, f := range o.Matrix.Validate(infos(src)) {
+		if unusable[f.Check] {
+			bad = append(bad, f)
+		} else {
+			left = append(left, f)
+		}
+	}
+	if len(bad) > 0 {
+		return nil, &UncheckedError{Got: fmt.Sprintf("an importance matrix with faults (%d)", len(bad)), Want: "a matrix whose numbers can be used; compare without it, or with the one that the target was made with", Findings: bad}
+	}
+	return left, nil
+}
