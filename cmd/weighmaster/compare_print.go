@@ -13,7 +13,14 @@ func (a *app) printRelation(source, target string, rel derive.Relation) {
 	if class == "" {
 		class = "none"
 	}
-	a.printf("%s is to %s: %s\n  class of proof %s, recipe %s, %d tensors\n", target, source, rel.Kind, class, rel.Recipe, len(rel.Tensors))
+	how, tensors := "", len(rel.Tensors)
+	if said := fmt.Sprint(rel.Recipe); said != "" {
+		how = ", recipe " + said
+	}
+	if rel.Same != nil {
+		tensors = rel.Same.Tensors
+	}
+	a.printf("%s is to %s: %s\n  class of proof %s%s, %d tensors\n", target, source, rel.Kind, class, how, tensors)
 	a.printf("  unproven: %s\n", rel.Unproven)
 	if rel.Build != "" {
 		a.printf("  build of the quantizers: %s\n", rel.Build)
@@ -140,10 +147,14 @@ func (a *app) printTensors(list []derive.TensorRelation) {
 		if t.ErrorRatio != nil {
 			numbers += fmt.Sprintf(", %.4g of the recomputed one's", *t.ErrorRatio)
 		}
+		blocks := fmt.Sprintf(", %d of %d blocks differ", t.Differing, t.Blocks)
+		if t.Differing == 0 { // nothing was recomputed beside it
+			blocks = ""
+		}
 		if t.Class == derive.ClassD {
 			numbers += "; not verified"
 		}
-		a.printf("     %s %s: class %s, %d of %d blocks differ%s\n", t.Name, t.Type, class, t.Differing, t.Blocks, numbers)
+		a.printf("     %s %s: class %s%s%s\n", t.Name, t.Type, class, blocks, numbers)
 		a.printf("       unproven: %s\n", t.Unproven)
 	}
 }

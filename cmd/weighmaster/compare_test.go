@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
+	"github.com/weighmaster/weighmaster/kernels/gguf"
 )
 
 // TestCompareOfRealFiles: exit code and words for every class, on files that llama-quantize made.
@@ -42,6 +43,73 @@ func TestCompareOfRealFiles(t *testing.T) {
 			for _, w := range c.want {
 				if !regexp.MustCompile(w).MatchString(said) {
 					t.Errorf("got:\n%.1500s\nwant it to match %s", said, w)
+				}
+			}
+		})
+	}
+}
+
+// changedCopy writes a copy of a file with the bytes behind a mark replaced.
+func changedCopy(t *testing.T, path, mark string, skip int, now []byte) string {
+	t.Helper()
+	body, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(body, []byte(mark))
+	if at < 0 {
+		t.Fatalf("%s: no %q", path, mark)
+	}
+	copy(body[at+len(mark)+skip:], now)
+	copied := filepath.Join(t.TempDir(), filepath.Base(path))
+	write(t, copied, body)
+	return copied
+}
+
+// TestCompareJudgesWhatStandsBesideTheWeights: exit code 1 and FAIL where the weights are right and the
+// model is not, exit code 2 where nothing could be checked.
+func TestCompareJudgesWhatStandsBesideTheWeights(t *testing.T) {
+	dir := shared.Path(t, "data", "llama-grouped")
+	real := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+	theta := changedCopy(t, real("Q4_K_M.gguf"), "llama.rope.freq_base", 4, []byte{0, 0x40, 0x1c, 0x46}) // 10000
+	matrix := filepath.Join(t.TempDir(), "imatrix.gguf")
+	body, err := os.ReadFile(real("imatrix.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(body), int64(len(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, _ := f.Tensor("blk.3.ffn_up.weight.in_sum2")
+	copy(body[sums.Offset:], []byte{0, 0, 0xc0, 0x7f}) // NaN
+	write(t, matrix, body)
+	prompt := filepath.Join(t.TempDir(), "affine")
+	if err := os.CopyFS(prompt, os.DirFS("../../fixtures/mlx/affine-4-64")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(prompt, "chat_template.jinja"), []byte("{{ evil }}"))
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"RoPE theta":                         {[]string{real("hf"), theta}, 1, []string{`class of proof A`, `FAIL metadata: key llama\.rope\.freq_base: got 10000, want 500000`, `what stands beside the weights does not follow`}},
+		"the chat template of an MLX folder": {[]string{"../../fixtures/mlx/source", prompt}, 1, []string{`: quantization\n`, `FAIL chat template differs: default: line 1: got "\{\{ evil \}\}"`}},
+		"a vocabulary that is not derived":   {[]string{"../../fixtures/architectures/qwen2/hf", "../../fixtures/architectures/qwen2/BF16.gguf"}, 2, []string{`exact conversion`, `\?\?\?  tokenizer: .*pre-tokenizer`}},
+		"a matrix with a NaN":                {[]string{real("BF16.gguf"), real("Q4_K_M-im.gguf"), "--imatrix", matrix}, 2, []string{`an importance matrix with faults \(1\)`, `got 1 of \d+ sums are NaN or infinite`}},
+		"a matrix that is none":              {[]string{real("BF16.gguf"), real("Q4_K_M-im.gguf"), "--imatrix", real("Q8_0.gguf")}, 2, []string{`imatrix\.datasets.*nothing was compared`}},
+		"sides that are not compared":        {[]string{"../../fixtures/mlx/affine-4-64", real("Q8_0.gguf")}, 2, []string{`got a folder that MLX quantized as the source of a GGUF file`}},
+		"one shard":                          {[]string{"../../fixtures/mlx/source/model.safetensors", real("Q8_0.gguf")}, 2, []string{`got one safetensors file, want the folder`}},
+		"errors alone":                       {[]string{real("BF16.gguf"), real("more/IQ3_S.gguf")}, 2, []string{`IQ3_S: class D, relative RMS error`}},
+		"two folders of one tool":            {[]string{"../../fixtures/compressed/modelopt-nvfp4-kv", "../../fixtures/compressed/modelopt-nvfp4"}, 0, []string{`class of proof A, \d\d tensors`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, said := runSelf(t, append([]string{"compare"}, c.args...)...)
+			for _, want := range c.want {
+				if code != c.code || !regexp.MustCompile(want).MatchString(said) {
+					t.Errorf("got exit code %d, want %d and %s:\n%.1500s", code, c.code, want, said)
 				}
 			}
 		})

@@ -21,14 +21,17 @@ func (r *result) unproven(t TensorRelation) string {
 	case t.Class == ClassB:
 		return fmt.Sprintf("Which build chose the scales of %d of %d blocks; its codes are exact, its error is bounded as a whole to %g percent of the recomputed one's.", t.Differing, t.Blocks, 100*buildError)
 	case t.Class == ClassC && t.Matrix:
-		return "The scales: they do not fit the importance matrix at hand; all codes are exact, the error is bounded as a whole only."
+		return "The scales: they do not fit the importance matrix at hand; all codes are exact; " + freeBounds
 	case t.Class == ClassC:
-		return "The scales: they do not come from a search without a matrix, and the importance matrix is not at hand; all codes are exact, the error is bounded as a whole only."
+		return "The scales: they do not come from a search without a matrix, and the importance matrix is not at hand; all codes are exact; " + freeBounds
 	case t.Class == ClassD:
 		return "Everything but the error: " + r.reason() + "."
 	}
 	return "Everything: the type of this tensor cannot be read here."
 }
+
+// freeBounds states what bounds the scales that a matrix chose.
+var freeBounds = fmt.Sprintf("the error as a whole is %g to %g times that of a search without a matrix, of no block more than %d times.", matrixLow, matrixHigh, blockWorst)
 
 func (r *result) reason() string {
 	if r.why != "" {
