@@ -10,6 +10,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	godigest "github.com/opencontainers/go-digest"
 )
@@ -61,6 +62,19 @@ func (f Finding) String() string {
 		s += "; " + f.Hint
 	}
 	return s
+}
+
+// Lines shows findings one a line, at most [MaxFindings] of them and how many more there are.
+func Lines(findings []Finding) string {
+	lines := make([]string, 0, min(len(findings), MaxFindings+1))
+	for i, f := range findings {
+		if i == MaxFindings {
+			lines = append(lines, fmt.Sprintf("and %d more", len(findings)-i))
+			break
+		}
+		lines = append(lines, f.String())
+	}
+	return strings.Join(lines, "\n")
 }
 
 // ControlResult is the outcome of one planted fault. A control that is not Red is missed.

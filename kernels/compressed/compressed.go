@@ -26,7 +26,6 @@ package compressed
 import (
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
@@ -106,17 +105,7 @@ type Model struct {
 // Error lists everything that is wrong with a folder.
 type Error struct{ Findings []kernels.Finding }
 
-func (e *Error) Error() string {
-	var lines []string
-	for i, f := range e.Findings {
-		if i == kernels.MaxFindings {
-			lines = append(lines, fmt.Sprintf("and %d more", len(e.Findings)-i))
-			break
-		}
-		lines = append(lines, f.String())
-	}
-	return "compressed: " + strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return "compressed: " + kernels.Lines(e.Findings) }
 
 // Is tells whether config.json, or ModelOpt's hf_quant_config.json beside it,
 // names a quantization that this package reads. It gives false on any error.

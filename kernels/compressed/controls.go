@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"strings"
 	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
@@ -123,22 +122,12 @@ var controls = []control{
 // plant runs every control. Only the tensors with the fault are read again.
 func (p planter) plant(ctx context.Context, c *kernels.Controls) error {
 	only := map[string]bool{p.matrix.Weight(): true, p.plain.Name: true}
-	for _, control := range controls {
-		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
-		v, err := control.plant(p)
-		if err != nil {
-			return err
-		}
-		_, found, err := compareFolders(ctx, p.source, v, only)
-		if err != nil {
-			return err
-		}
-		for _, f := range found {
-			if !result.Red && strings.Contains(f.String(), control.want) {
-				result.Red, result.Detail = true, f.String()
-			}
-		}
-		c.Add(result)
+	var list []folder.Control
+	for _, one := range controls {
+		list = append(list, folder.Control{Name: one.name, Fault: one.fault, Want: one.want, View: func() (folder.View, error) { return one.plant(p) }})
 	}
-	return nil
+	return folder.Plant(ctx, list, c, func(v folder.View) ([]kernels.Finding, error) {
+		_, found, err := compareFolders(ctx, p.source, v, only)
+		return found, err
+	})
 }

@@ -2,8 +2,11 @@ package folder
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
@@ -47,4 +50,35 @@ func Rename(fsys fs.FS, s *safetensors.Snapshot, t safetensors.SnapshotTensor, a
 	index, err := Read(fsys, safetensors.IndexName)
 	v.Files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
 	return v, err
+}
+
+// Control is one fault that a kernel plants in a view of a folder. What is
+// reported has to hold the words of Want.
+type Control struct {
+	Name, Fault, Want string
+	View              func() (View, error)
+}
+
+// Plant judges the view of every control, and adds which were reported. An
+// error is that of making or judging a view.
+func Plant(ctx context.Context, list []Control, to *kernels.Controls, judge func(View) ([]kernels.Finding, error)) error {
+	for _, control := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		v, err := control.View()
+		if err != nil {
+			return err
+		}
+		found, err := judge(v)
+		if err != nil {
+			return err
+		}
+		result := kernels.ControlResult{Name: control.Name, Fault: control.Fault, Detail: "nothing of the kind was reported"}
+		if i := slices.IndexFunc(found, func(f kernels.Finding) bool { return strings.Contains(f.String(), control.Want) }); i >= 0 {
+			result.Red, result.Detail = true, found[i].String()
+		}
+		to.Add(result)
+	}
+	return nil
 }

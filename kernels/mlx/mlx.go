@@ -27,7 +27,6 @@ package mlx
 import (
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
@@ -114,17 +113,7 @@ type Model struct {
 // Error lists everything that is wrong with a folder.
 type Error struct{ Findings []kernels.Finding }
 
-func (e *Error) Error() string {
-	var lines []string
-	for i, f := range e.Findings {
-		if i == kernels.MaxFindings {
-			lines = append(lines, fmt.Sprintf("and %d more", len(e.Findings)-i))
-			break
-		}
-		lines = append(lines, f.String())
-	}
-	return "mlx: " + strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return "mlx: " + kernels.Lines(e.Findings) }
 
 // Is tells whether a folder looks like one that mlx-lm wrote: its first shard's
 // metadata say format mlx. It reads headers only and gives false on any error.

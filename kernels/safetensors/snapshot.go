@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
 )
@@ -45,17 +44,7 @@ type SnapshotError struct {
 	Findings []kernels.Finding
 }
 
-func (e *SnapshotError) Error() string {
-	lines := make([]string, 0, kernels.MaxFindings)
-	for i, f := range e.Findings {
-		if i == kernels.MaxFindings {
-			lines = append(lines, fmt.Sprintf("and %d more", len(e.Findings)-i))
-			break
-		}
-		lines = append(lines, f.String())
-	}
-	return "safetensors: " + strings.Join(lines, "\n")
-}
+func (e *SnapshotError) Error() string { return "safetensors: " + kernels.Lines(e.Findings) }
 
 // OpenSnapshot opens the model of a folder: model.safetensors.index.json with
 // its shards, or one model.safetensors. Files have to be regular ones that
