@@ -13,6 +13,7 @@ import (
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/derive"
 	"github.com/weighmaster/weighmaster/kernels/digest"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/imatrix"
 )
@@ -29,7 +30,7 @@ func (a *app) compareCommand() *cobra.Command {
 			"  C  the codes of every block exact, the scales free: the importance matrix is not at hand\n" +
 			"  D  the error alone, which is reported and never called verified\n" +
 			"Exit code 0: class A, B or C; 1: not derived, or beside the weights (keys, tokens, template) something else than the source says; 2: class D, an\n" +
-			"architecture without a mapping, a vocabulary that could not be derived, or nothing that could be compared.",
+			"architecture without a mapping, a vocabulary that could not be derived, rows in the other rotary order, a source that cannot be read, or nothing that could be compared.",
 		Example: "  weighmaster compare snapshot/ model-Q4_K_M.gguf\n  weighmaster compare model-BF16.gguf model-Q4_K_M.gguf --imatrix imatrix.gguf\n  weighmaster compare old.gguf new.gguf --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rel, err := compare(cmd.Context(), args[0], args[1], matrix)
@@ -51,7 +52,7 @@ func compareExit(rel derive.Relation) error {
 	switch rel.Kind {
 	case derive.NotDerived:
 		return &exitError{code: exitFalse}
-	case derive.ContentFound, derive.ContentPartly:
+	case derive.ContentFound, derive.ContentPartly, derive.RowsMoved:
 		return &exitError{code: exitUndecided}
 	}
 	switch verdict := rel.MetadataVerdict(); {
@@ -84,7 +85,8 @@ func compare(ctx context.Context, from, to, matrix string) (derive.Relation, err
 		return rel, usage("compare %s with %s: %v; want a model folder or a GGUF file", from, to, err)
 	}
 	var unchecked *derive.UncheckedError
-	if errors.As(err, &unchecked) {
+	var unread *derive.SourceError
+	if errors.As(err, &unchecked) || errors.As(err, &unread) {
 		return rel, usage("compare %s with %s: %v", from, to, err)
 	}
 	if err != nil {
@@ -100,7 +102,7 @@ func compareInput(path string) (derive.Input, func() error, error) {
 		return derive.Input{}, nil, usage("%v", err)
 	}
 	if info.IsDir() {
-		return derive.Input{Snapshot: os.DirFS(path)}, func() error { return nil }, nil
+		return derive.Input{Snapshot: folder.Dir(path)}, func() error { return nil }, nil
 	}
 	if filepath.Ext(path) == ".safetensors" {
 		return derive.Input{}, nil, usage("%s: got one safetensors file, want the folder with its config.json", path)

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels/compressed"
+	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/mlx"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
 func inspectFolder(ctx context.Context, path string, o inspectOptions) (modelSummary, error) {
-	root := os.DirFS(path)
+	root := folder.Dir(path)
 	snap, err := safetensors.OpenSnapshot(root)
 	if err != nil {
 		if found, _ := fs.Glob(root, "*.gguf"); len(found) > 0 { // the pattern is well formed

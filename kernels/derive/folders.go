@@ -62,7 +62,7 @@ func compareFolders(ctx context.Context, source, target Input) (r Relation, done
 func compareRaw(ctx context.Context, a, b fs.FS) (Relation, error) {
 	src, err := openRaw(a, "MLX")
 	if err != nil {
-		return Relation{}, fmt.Errorf("source: %w", err)
+		return Relation{}, &SourceError{err}
 	}
 	defer src.close()
 	dst, err := openRaw(b, "MLX")
@@ -70,7 +70,20 @@ func compareRaw(ctx context.Context, a, b fs.FS) (Relation, error) {
 		return Relation{}, fmt.Errorf("target: %w", err)
 	}
 	defer dst.close()
-	return compareSides(ctx, src, dst, Options{})
+	r, err := compareSides(ctx, src, dst, Options{})
+	if err != nil {
+		return r, err
+	}
+	found, err := packedAlike(a, b)
+	if err != nil {
+		return r, err
+	}
+	if len(found) > 0 {
+		r.Kind, r.Class, r.Findings = NotDerived, None, append(found, r.Findings...)
+		r.Unproven = unprovenFile(r)
+	}
+	err = r.besideFolders(ctx, a, b, nil)
+	return r, err
 }
 
 func compareMLX(ctx context.Context, source, target fs.FS) (Relation, error) {
@@ -130,6 +143,11 @@ func compareCompressed(ctx context.Context, source, target fs.FS) (Relation, err
 		r.Types[one.Type]++
 		r.Tensors = append(r.Tensors, one)
 	}
+	found, err := besideQuantized(ctx, source, target)
+	if err != nil {
+		return r, err
+	}
+	r.Metadata = append(r.Metadata, found...)
 	r.conclude(true)
 	return r, nil
 }
@@ -175,7 +193,7 @@ func (r *Relation) conclude(quantized bool) {
 func sameWeights(ctx context.Context, a, b fs.FS) (Relation, error) {
 	one, err := compressed.Open(a)
 	if err != nil {
-		return Relation{}, fmt.Errorf("source: %w", err)
+		return Relation{}, &SourceError{err}
 	}
 	defer one.Close()
 	other, err := compressed.Open(b)
@@ -201,5 +219,8 @@ func sameWeights(ctx context.Context, a, b fs.FS) (Relation, error) {
 	default:
 		r.Kind, r.Class, r.Unproven = NotDerived, None, "That both hold the same weights: they do not."
 	}
-	return r, nil
+	err = r.besideFolders(ctx, a, b, func(file, key string) bool {
+		return r.Kind != Identical && (file == "hf_quant_config.json" || file == "config.json" && ownKeys[key])
+	})
+	return r, err
 }

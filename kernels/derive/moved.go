@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
+	"github.com/weighmaster/weighmaster/kernels/recipe"
 )
 
 // Move is a tensor whose stored rows are the source's in another order.
@@ -52,13 +54,32 @@ func (p *pair) moved(ctx context.Context) (*Move, error) {
 	return p.nameMove(ours, theirs), nil
 }
 
+// rotaryHeads is the number of heads that a tensor's rows belong to, where rotary orders move
+// them: of Q and K of a GGUF, by its own header. 0 for every other tensor: rows of a
+// vocabulary or of a feed-forward matrix in another order are another model, whatever pattern they follow.
+func (s *side) rotaryHeads(name string) int64 {
+	if s.file == nil {
+		return 0
+	}
+	if s.heads == nil {
+		s.heads = &[2]int64{}
+		if model, err := recipe.ModelOf(s.file); err == nil {
+			*s.heads = [2]int64{int64(model.Heads), int64(model.KVHeads)}
+		}
+	}
+	switch {
+	case strings.HasSuffix(name, ".attn_q.weight"), strings.HasSuffix(name, ".attn_q.bias"):
+		return s.heads[0]
+	case strings.HasSuffix(name, ".attn_k.weight"), strings.HasSuffix(name, ".attn_k.bias"):
+		return s.heads[1]
+	}
+	return 0
+}
+
 // nameMove finds the rotary order that takes the source's rows to the product's.
 func (p *pair) nameMove(ours, theirs []rowHash) *Move {
-	rows := int64(len(ours))
-	for heads := int64(1); heads <= min(rows/4, 1024); heads++ {
-		if !convert.Permutes(rows, heads) {
-			continue
-		}
+	rows, heads := int64(len(ours)), p.rotary
+	if convert.Permutes(rows, heads) {
 		order := convert.HeadOrder(rows, heads)
 		forward, back := true, true
 		for row := int64(0); row < rows && (forward || back); row++ {

@@ -24,6 +24,8 @@ type pair struct {
 	src, dst   *tensor
 	importance *importance // the matrix at hand, nil where it has nothing about this tensor
 	experts    int64       // that it has numbers for
+	rotary     int64       // heads by which the source's rows may have been moved, 0 for none
+	quiet      bool        // a conversion lies between both sides, which may have made NaNs of BF16 quiet
 }
 
 // newPair tells why a product's tensor cannot be recomputed, if it cannot.
@@ -148,7 +150,7 @@ func (p *pair) read(b *buffers, at, n int64) error {
 
 // wanted is what the product should store for the weights that were read; the result is valid until b is used again.
 func (p *pair) wanted(b *buffers, k *maker, at, n int64) []byte {
-	if p.same() && p.src.typ == gguf.BF16 && !bytes.Equal(b.got, b.raw) {
+	if p.quiet && p.same() && p.src.typ == gguf.BF16 && !bytes.Equal(b.got, b.raw) {
 		quant.QuietBF16(b.raw)
 	}
 	return p.made(b, k, at, n)

@@ -126,7 +126,7 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 	}
 	src, err := open(source)
 	if err != nil {
-		return Relation{}, fmt.Errorf("source: %w", err)
+		return Relation{}, &SourceError{err}
 	}
 	defer src.close()
 	dst, err := open(target)
@@ -137,7 +137,16 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 		return Relation{}, fmt.Errorf("target: %w", err)
 	}
 	defer dst.close()
-	return compareSides(ctx, src, dst, o)
+	r, err := compareSides(ctx, src, dst, o)
+	if err != nil || source.Snapshot == nil || target.Snapshot == nil || r.Kind == NotDerived {
+		return r, err
+	}
+	var skip func(file, key string) bool
+	if src.model != nil && dst.model != nil {
+		skip = templatesCompared
+	}
+	err = r.besideFolders(ctx, source.Snapshot, target.Snapshot, skip)
+	return r, err
 }
 
 // compareSides compares two opened sides.
@@ -167,7 +176,7 @@ func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, err
 	r.Matrix = matrixUse(dst, inv, o)
 	var match recipe.Match
 	r.Recipe, match = recognize(dst, r.Matrix != nil && (r.Matrix.Claim != "" || len(r.Matrix.Used) > 0))
-	if r.Class == ClassA {
+	if r.Class == ClassA && r.Kind != RowsMoved {
 		if r.Whole, err = whole(ctx, src, dst, inv, match); err != nil {
 			return Relation{}, err
 		}

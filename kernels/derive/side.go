@@ -31,6 +31,7 @@ type side struct {
 	file     *gguf.File       // nil for a snapshot
 	unknown  string           // the architecture of a snapshot without a mapping, else empty
 	texts    map[int64]string // of tokenizer.json by id, nil when there is none
+	heads    *[2]int64        // of Q and of K by the header, nil until they are asked for
 	tokenErr error            // why the tokenizer's keys could not be derived
 	folder   fs.FS            // of a snapshot with a mapping, else nil
 	closers  []func() error

@@ -121,6 +121,10 @@ func (inv *inventory) match(s *tensor, src, dst *side, m *importance) error {
 	if err := m.weigh(p); err != nil {
 		return err
 	}
+	p.quiet = src.snapshot() != dst.snapshot()
+	if p.rotary = src.rotaryHeads(s.name); src.snapshot() { // to name the mistake: such a target is not derived
+		p.rotary = dst.rotaryHeads(s.name)
+	}
 	inv.pairs = append(inv.pairs, p)
 	return nil
 }
@@ -176,7 +180,7 @@ func (inv *inventory) extra(t *tensor, src *side) error {
 		return nil
 	}
 	want := src.model.RopeFactors
-	if t.typ != gguf.F32 || t.rows.Weights() != int64(len(want)) {
+	if t.typ != gguf.F32 || !slices.Equal(t.dims, []uint64{uint64(len(want))}) {
 		inv.find(misplaced, t.name, "shape", fmt.Sprintf("%s %v", t.typ, t.dims), fmt.Sprintf("F32 [%d]", len(want)), "")
 		return nil
 	}

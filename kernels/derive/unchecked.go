@@ -2,7 +2,6 @@ package derive
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/imatrix"
@@ -16,16 +15,19 @@ type UncheckedError struct {
 }
 
 func (e *UncheckedError) Error() string {
-	lines := []string{fmt.Sprintf("got %s, want %s", e.Got, e.Want)}
-	for i, f := range e.Findings {
-		if i == kernels.MaxFindings {
-			lines = append(lines, fmt.Sprintf("and %d more", len(e.Findings)-i))
-			break
-		}
-		lines = append(lines, f.String())
+	said := fmt.Sprintf("got %s, want %s", e.Got, e.Want)
+	if len(e.Findings) > 0 {
+		said += "\n" + kernels.Lines(e.Findings)
 	}
-	return strings.Join(lines, "\n")
+	return said
 }
+
+// SourceError tells that the source cannot be read. It says nothing against the target.
+type SourceError struct{ Err error }
+
+func (e *SourceError) Error() string { return "source: " + e.Err.Error() }
+
+func (e *SourceError) Unwrap() error { return e.Err }
 
 // unusable are the checks of a matrix after which no search with its numbers says anything about a target: used
 // all the same, they would make honest scales look wrong. Other faults (a wrong chunk count, experts or tensors
