@@ -22,9 +22,23 @@ const (
 	matrixLow, matrixHigh = 0.7, 1.35
 	// blockWorst is how many times the recomputed block's error a single block may have. Real ones reach 7.
 	blockWorst = 16
+	// lostError is the relative error of a single block from which it has lost weights that the recomputed
+	// block keeps: one of zeros has 1, and the recomputed one at most kept. Real blocks reach 0.27, and 0.81 of
+	// the coarse types Q2_K and Q3_K, for which lostCoarse stands.
+	lostError, lostCoarse, kept = 0.5, 0.9, 0.5
 	// unrelated is the relative error from which weights say nothing about the source's.
 	unrelated = 1.0
 )
+
+// lostBlock tells that one block's scales silence it, in whole or nearly: within
+// the bounds of a whole tensor a few such blocks would not show.
+func lostBlock(t gguf.Type, m measured) bool {
+	least := lostError
+	if t == gguf.Q2_K || t == gguf.Q3_K {
+		least = lostCoarse
+	}
+	return m.power > 0 && m.error >= least*least*m.power && m.recomputed <= kept*kept*m.power
+}
 
 // leastDiffering is the smallest share of blocks in which two real builds were
 // seen to differ, of those that differ at all. Ten times fewer are not a build but an edit.
@@ -49,6 +63,8 @@ func edited(t gguf.Type, blocks, differing int64) bool {
 func free(m measured) (Class, string) {
 	ratio := m.ratio()
 	switch {
+	case m.lost > 0:
+		return None, fmt.Sprintf("%d blocks whose scales lose the weights: errors of %g of their size (Q2_K and Q3_K: %g) and more, where the recomputed block keeps them to %g", m.lost, lostError, lostCoarse, kept)
 	case m.worst > blockWorst:
 		return None, fmt.Sprintf("the error of one block is %.3g times that of the recomputed one, bound %d", m.worst, blockWorst)
 	case m.equal() >= buildEqual && ratio >= 1-buildError && ratio <= 1+buildError:

@@ -125,6 +125,18 @@ func TestForgeriesAreToldApart(t *testing.T) {
 		{"one code of Q8_0", func(t *testing.T) Input {
 			return withBody(t, "Q8_0.gguf", func(r *rewritten) { r.bodies[victim][34*8*5+7] ^= 1 })
 		}, none, []string{"values: tensor " + victim + " row 5 block 0", "1 of 6144 blocks"}},
+		{"one block of zeros in a file whose matrix is withheld", func(t *testing.T) Input {
+			return withBody(t, "Q4_K_M-im.gguf", func(r *rewritten) { clear(r.bodies[victim][144*5:][:4]) })
+		}, none, []string{"scales: tensor " + victim, "1 blocks whose scales lose the weights"}},
+		{"one block of zeros of Q2_K", func(t *testing.T) Input {
+			return withBody(t, "more/Q2_K-im.gguf", func(r *rewritten) { clear(r.bodies[victim][84*5+80:][:4]) })
+		}, none, []string{"scales: tensor " + victim, "1 blocks whose scales lose the weights"}},
+		{"one block of Q3_K silenced", func(t *testing.T) Input {
+			return withBody(t, "Q3_K_M-im.gguf", func(r *rewritten) { clear(r.bodies[victim][110*5+108:][:2]) })
+		}, none, []string{"scales: tensor " + victim, "1 blocks whose scales lose the weights"}},
+		{"one block of Q6_K silenced", func(t *testing.T) Input {
+			return withBody(t, "Q6_K-im.gguf", func(r *rewritten) { clear(r.bodies[victim][210*5+208:][:2]) })
+		}, none, []string{"scales: tensor " + victim, "1 blocks whose scales lose the weights"}},
 		{"the scales of a tensor made worthless, codes following", func(t *testing.T) Input {
 			return withBody(t, "Q4_K_M.gguf", func(r *rewritten) {
 				for block := range len(r.bodies[victim]) / 144 {

@@ -21,6 +21,7 @@ type measured struct {
 	power, error, recomputed float64
 	worst                    float64 // the largest ratio of one block's error to the recomputed block's
 	worstAt                  int64   // index of that block's first weight
+	lost                     int64   // blocks that say too little of weights that the recomputed block keeps, see lostBlock
 }
 
 func (m *measured) add(e measured) {
@@ -31,6 +32,7 @@ func (m *measured) add(e measured) {
 		m.worst, m.worstAt = e.worst, e.worstAt
 	}
 	m.blocks, m.differing, m.badCodes = m.blocks+e.blocks, m.differing+e.differing, m.badCodes+e.badCodes
+	m.lost += e.lost
 	m.power, m.error, m.recomputed = m.power+e.power, m.error+e.error, m.recomputed+e.recomputed
 }
 
@@ -104,6 +106,9 @@ func (p *pair) measure(ctx context.Context, how making, from, to int64) (measure
 			bytesAt := codec.Size(i)
 			one := blockError(b.source[i:i+int64(codec.Weights)], b.theirs[i:], b.ours[i:])
 			one.worstAt = at + i
+			if lostBlock(p.dst.typ, one) {
+				one.lost = 1
+			}
 			if !bytes.Equal(b.got[bytesAt:bytesAt+int64(codec.Bytes)], ours[bytesAt:bytesAt+int64(codec.Bytes)]) {
 				one.differing = 1
 			}
