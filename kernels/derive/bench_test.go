@@ -118,3 +118,33 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkErrors dequantizes a large tensor of every type and measures its error, in bytes of BF16 source.
+// The products' blocks are one byte throughout, so that all numbers in them are finite.
+func BenchmarkErrors(b *testing.B) {
+	const rows, width = 1024, 4096
+	raw := bytes.Repeat([]byte{0x12, 0x3c}, rows*width)
+	source, err := newTensor("blk.0.ffn_up.weight", []uint64{width, rows}, gguf.BF16)
+	if err != nil {
+		b.Fatal(err)
+	}
+	source.rows.R = bytes.NewReader(raw)
+	for typ := range gguf.Q2_0 + 1 {
+		if !typ.Quantized() {
+			continue
+		}
+		product, err := newTensor(source.name, source.dims, typ)
+		if err != nil {
+			b.Fatal(err)
+		}
+		product.rows.R = bytes.NewReader(bytes.Repeat([]byte{0x2c}, int(product.rows.Codec.Size(rows*width))))
+		b.Run(typ.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				if _, err := errorOnly(b.Context(), &source, &product); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
