@@ -26,8 +26,13 @@ type unit struct {
 	stored gguf.Type
 }
 
-// maxRows bounds the rows of a unit that are matched in any order; the hashes of all are sorted.
-const maxRows = 1 << 20
+const (
+	// maxRows bounds the rows of a unit that are matched in any order: the hashes of all are
+	// held, 8 MiB. The largest vocabularies of today have that many.
+	maxRows = 1 << 18
+	// maxUnits bounds the units that are hashed at once.
+	maxUnits = 8
+)
 
 // units takes a side apart. Trailing dimensions of one do not count.
 func (s *side) units() []unit {
@@ -83,7 +88,7 @@ func (u *unit) digest(ctx context.Context, typ gguf.Type, m making) (c content, 
 	b := pool.Get().(*buffers)
 	defer pool.Put(b)
 	all, each := sha256.New(), make([][sha256.Size]byte, 0, min(u.rows, maxRows))
-	step := max(1, chunk/u.width) * u.width
+	step := max(1, chunk/max(1, u.width)) * u.width // a snapshot may hold rows of no weights
 	rowBytes := made.rows.Codec.Size(u.width)
 	for at, end := u.first, u.first+u.rows*u.width; at < end; at += step {
 		if err := ctx.Err(); err != nil {
@@ -227,7 +232,7 @@ func digests(ctx context.Context, list []unit, types func(*unit) []gguf.Type) (m
 	}
 	results := make([]*content, len(keys))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(min(maxUnits, runtime.GOMAXPROCS(0)))
 	for i, k := range keys {
 		group.Go(func() error {
 			c, ok, err := list[k.unit].digest(ctx, k.typ, plainly)

@@ -30,7 +30,7 @@ func (p *pair) moved(ctx context.Context) (*Move, error) {
 	if len(p.src.dims) == 1 { // a bias moves number by number
 		rows = p.width()
 	}
-	if !p.same() || p.src.heads > 0 || rows < 4 || rows > maxRows || p.src.rows.Weights()%rows != 0 {
+	if !p.same() || p.src.heads > 0 || rows < 4 || rows > maxRows || p.src.rows.Weights()%(rows*int64(p.src.rows.Codec.Weights)) != 0 {
 		return nil, nil
 	}
 	ours, err := rowHashes(ctx, p.src, rows)
@@ -109,9 +109,6 @@ type rowHash [sha256.Size]byte
 // rowHashes hashes the stored bytes of each row.
 func rowHashes(ctx context.Context, t *tensor, rows int64) ([]rowHash, error) {
 	width := t.rows.Weights() / rows
-	if width%int64(t.rows.Codec.Weights) != 0 {
-		return make([]rowHash, rows), nil
-	}
 	each := t.rows.Codec.Size(width)
 	step := max(1, chunk/width)
 	hashes := make([]rowHash, 0, rows)
