@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/weighmaster/weighmaster/kernels/compressed"
+	"github.com/weighmaster/weighmaster/kernels/convert"
 	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/mlx"
@@ -31,8 +33,25 @@ func inspectFolder(ctx context.Context, path string, o inspectOptions) (modelSum
 	if err := s.packed(root); err != nil {
 		return s, err
 	}
+	if s.Container == "" && m.Architecture != "" {
+		s.doubt(root)
+	}
 	s.folderTemplates(root)
 	return s, s.shards(ctx, snap.Shards, o)
+}
+
+// doubt holds names and shapes against config.json, for an architecture whose tensors are known.
+func (s *modelSummary) doubt(root fs.FS) {
+	m, err := convert.Open(root)
+	var unknown *convert.UnknownArchitectureError
+	switch {
+	case err == nil:
+		if err := m.Close(); err != nil {
+			s.Warnings = append(s.Warnings, err.Error())
+		}
+	case !errors.As(err, &unknown):
+		s.Warnings = append(s.Warnings, err.Error())
+	}
 }
 
 // packed takes the word of who packed a folder's matrices apart, and holds it against their shapes: packed words are fewer than weights.

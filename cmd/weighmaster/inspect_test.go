@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/weighmaster/weighmaster/fixtures/hostile"
@@ -136,6 +137,32 @@ func TestInspectCountsPackedWeights(t *testing.T) {
 			if code != c.code || !regexp.MustCompile(want).MatchString(said) {
 				t.Errorf("%s: got exit code %d, want %d and %s:\n%s", c.folder, code, c.code, want, said)
 			}
+		}
+	}
+}
+
+// TestInspectHoldsShapesAgainstTheConfig for every architecture with a mapping.
+func TestInspectHoldsShapesAgainstTheConfig(t *testing.T) {
+	folders, err := filepath.Glob("../../fixtures/architectures/*/hf")
+	if err != nil || len(folders) < 14 {
+		t.Fatalf("got %d folders, %v", len(folders), err)
+	}
+	sizes := regexp.MustCompile(`("intermediate_size"|"moe_intermediate_size"): (\d+)`)
+	for _, folder := range folders {
+		if code, said := runSelf(t, "inspect", folder); code != 0 || strings.Contains(said, "warning: ") {
+			t.Errorf("%s: got %d and a doubt:\n%s", folder, code, said)
+		}
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(folder)); err != nil {
+			t.Fatal(err)
+		}
+		config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "config.json"), sizes.ReplaceAll(config, []byte("$1: 1$2")))
+		if code, said := runSelf(t, "inspect", dir); code != 0 || !regexp.MustCompile(`warning: .*(mlp|block_sparse_moe).* got .*want `).MatchString(said) {
+			t.Errorf("%s with wider layers in its config: got %d and no doubt:\n%s", folder, code, said)
 		}
 	}
 }
