@@ -52,7 +52,7 @@ func compareExit(rel derive.Relation) error {
 	switch rel.Kind {
 	case derive.NotDerived:
 		return &exitError{code: exitFalse}
-	case derive.ContentFound, derive.ContentPartly, derive.RowsMoved:
+	case derive.ContentFound, derive.ContentPartly, derive.RowsMoved, derive.MoreScales:
 		return &exitError{code: exitUndecided}
 	}
 	switch verdict := rel.MetadataVerdict(); {

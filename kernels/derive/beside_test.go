@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/convert"
 )
 
@@ -88,9 +89,22 @@ func TestAQuantizedFolderOfAnotherConfigurationIsAnotherModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Kind != Quantization || r.Class != ClassB || (len(r.Metadata) > 0) != (edits != nil) || (r.MetadataVerdict() == "failed") != (edits != nil) {
+		if r.Kind != Quantization || r.Class != ClassB || (len(r.Metadata) > 0) != (edits != nil) || (r.MetadataVerdict() == kernels.Failed) != (edits != nil) {
 			t.Errorf("%v: got %q, class %q, %s with %v", edits, r.Kind, r.Class, r.MetadataVerdict(), r.Metadata)
 		}
+	}
+}
+
+// TestScalesThatNoWeightDetermines are never accepted unsaid.
+func TestScalesThatNoWeightDetermines(t *testing.T) {
+	folder := func(name string) Input { return Input{Snapshot: os.DirFS("../../fixtures/compressed/" + name)} }
+	r, err := Compare(t.Context(), folder("modelopt-nvfp4"), folder("modelopt-nvfp4-kv"), Options{})
+	if err != nil || r.Kind != MoreScales {
+		t.Errorf("got %q, %v, want %q", r.Kind, err, MoreScales)
+	}
+	r, err = Compare(t.Context(), folder("source"), folder("modelopt-fp8"), Options{})
+	if err != nil || r.MetadataVerdict() != kernels.Undecided {
+		t.Errorf("got %s for scales of activations, %v, %v, want undecided", r.MetadataVerdict(), r.Metadata, err)
 	}
 }
 

@@ -148,6 +148,10 @@ func compareCompressed(ctx context.Context, source, target fs.FS) (Relation, err
 		return r, err
 	}
 	r.Metadata = append(r.Metadata, found...)
+	if n := len(m.Scales); n > 0 {
+		r.Metadata = append(r.Metadata, kernels.Finding{Check: checkScales, Where: m.Scales[0].Tensor.Name, Got: fmt.Sprintf("one of %d scales of activations or of the KV cache", n), Want: "none, or one that the weights determine",
+			Hint: "a wrong one ruins the model as a wrong weight does; they come from calibration data"})
+	}
 	r.conclude(true)
 	return r, nil
 }
@@ -215,7 +219,9 @@ func sameWeights(ctx context.Context, a, b fs.FS) (Relation, error) {
 	case compressed.Serialization:
 		r.Kind = Serialization
 	case compressed.Fewer:
-		r.Kind = FewerScales
+		if r.Kind = FewerScales; len(same.Added) > 0 {
+			r.Kind, r.Unproven = MoreScales, "Nothing about the weights; where the scales that the target alone has come from is not known."
+		}
 	default:
 		r.Kind, r.Class, r.Unproven = NotDerived, None, "That both hold the same weights: they do not."
 	}

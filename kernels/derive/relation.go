@@ -24,7 +24,8 @@ const (
 	ErrorOnly       Kind = "quantization not recomputed"              // tensors of types that are not recomputed; only their error is known
 	RowsMoved       Kind = "encoded rows moved"                       // the source's encoded rows, some in the other rotary order; nothing was quantized again
 	Serialization   Kind = "same weights, stored in another way"      // two quantized folders; names, shapes or reciprocals differ
-	FewerScales     Kind = "same weights, without some of its scales" // the same, scales of activations or of the KV cache on one side only
+	FewerScales     Kind = "same weights, without some of its scales" // the same, scales of activations or of the KV cache in the source only
+	MoreScales      Kind = "same weights, with scales of its own"     // the same, but the target has scales of activations or of the KV cache that the source does not have
 	ContentFound    Kind = "content found, names not mapped"          // no mapping for the architecture; every tensor's rows are on both sides
 	ContentPartly   Kind = "content found in part, names not mapped"  // the same, with tensors left over on a side
 	NotDerived      Kind = "not derived"                              // a tensor is missing, extra, of another shape, or has bits that do not follow
@@ -104,7 +105,7 @@ func (r Relation) MetadataVerdict() kernels.Verdict {
 	}
 	for _, f := range r.Metadata {
 		switch {
-		case f.Check == checkTokenizer:
+		case f.Check == checkTokenizer, f.Check == checkScales:
 			if verdict == kernels.Passed {
 				verdict = kernels.Undecided
 			}

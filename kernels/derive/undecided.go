@@ -11,6 +11,7 @@ const (
 	CheckUnmade    = "not recomputed" // a tensor of a type, or with blocks, that is not recomputed
 	checkFree      = "scales free"    // a tensor whose importance matrix is not at hand
 	checkTokenizer = "tokenizer"      // keys that could not be derived
+	checkScales    = "scales beside"  // scales of activations or of the KV cache: no weight says what they should be
 )
 
 // undecidedOnly tells that no finding says that something is wrong.
