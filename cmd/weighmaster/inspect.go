@@ -130,7 +130,10 @@ func (a *app) inspectCommand() *cobra.Command {
 			if !o.tensors && !o.ggufHash {
 				s.Tensors = nil
 			}
-			return a.answer(s, func() { a.printInspection(s, o) })
+			if err := a.answer(s, func() { a.printInspection(s, o) }); err != nil || s.Matrix == nil || s.Matrix.Usable {
+				return err
+			}
+			return &exitError{code: exitFalse}
 		},
 	}
 	cmd.Flags().BoolVar(&o.tensors, "tensors", false, "list every tensor with its SHA-256")

@@ -18,6 +18,7 @@ type matrixLine struct {
 	Chunks    int64    `json:"chunks"`
 	ChunkSize int64    `json:"chunkSize"` // tokens, 0 where it does not say
 	Datasets  []string `json:"datasets"`  // names, not digests
+	Usable    bool     `json:"usable"`    // its numbers can be used
 }
 
 // inspectMatrix reads an importance matrix of the old form.
@@ -41,8 +42,9 @@ func (s *modelSummary) readMatrix(r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	s.Matrix = &matrixLine{Form: m.Form, Entries: len(m.Entries), Chunks: m.Chunks, ChunkSize: m.ChunkSize, Datasets: m.Datasets}
+	s.Matrix = &matrixLine{Form: m.Form, Entries: len(m.Entries), Chunks: m.Chunks, ChunkSize: m.ChunkSize, Datasets: m.Datasets, Usable: true}
 	for _, f := range m.Validate(nil) {
+		s.Matrix.Usable = s.Matrix.Usable && !imatrix.Unusable(f)
 		s.Warnings = append(s.Warnings, f.String())
 	}
 	return nil

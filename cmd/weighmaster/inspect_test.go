@@ -50,7 +50,7 @@ func TestInspectSaysWhatAFileHolds(t *testing.T) {
 		{"a folder", []string{"../../fixtures/model/snapshot", "--tensors"}, 0, []string{`safetensors, LlamaForCausalLM, 2000640 parameters`, `chat_template\.jinja: 1297 bytes`,
 			`model\.norm\.weight +BF16 .* [0-9a-f]{64} model-0000\d-of-00002\.safetensors`}},
 		{"an importance matrix", []string{matrix}, 0, []string{`importance matrix\n`, `1 entries, 4 chunks`, `computed from "text" \(a name, not a proof\)`}},
-		{"a matrix with a NaN", []string{damaged}, 0, []string{`warning: .*NaN or infinite`}},
+		{"a matrix with a NaN", []string{damaged}, 1, []string{`warning: .*NaN or infinite`}},
 		{"a damaged matrix", []string{cut}, 1, []string{`cut\.dat: imatrix: byte`}},
 		{"a folder of GGUF files", []string{missing}, 1, []string{`the folder holds GGUF files: inspect .*lone\.gguf`}},
 		{"one shard", []string{"../../fixtures/model/snapshot/model-00001-of-00002.safetensors", "--digest"}, 0, []string{`safetensors, no architecture named`, `sha256 [0-9a-f]{64}`}},

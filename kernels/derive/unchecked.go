@@ -29,13 +29,6 @@ func (e *SourceError) Error() string { return "source: " + e.Err.Error() }
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// unusable are the checks of a matrix after which no search with its numbers says anything about a target: used
-// all the same, they would make honest scales look wrong. Other faults (a wrong chunk count, experts or tensors
-// without data) leave the rest of the numbers as they are, and are reported beside the result.
-var unusable = map[string]bool{
-	imatrix.CheckRead: true, imatrix.CheckFinite: true, imatrix.CheckNegative: true, imatrix.CheckZeros: true, imatrix.CheckCounts: true, imatrix.CheckOtherSize: true,
-}
-
 // judgeMatrix validates the matrix at hand before anything is made with it. The
 // findings that are left do not speak against its use.
 func judgeMatrix(src *side, o Options) ([]kernels.Finding, error) {
@@ -44,7 +37,7 @@ func judgeMatrix(src *side, o Options) ([]kernels.Finding, error) {
 	}
 	var bad, left []kernels.Finding
 	for _, f := range o.Matrix.Validate(infos(src)) {
-		if unusable[f.Check] {
+		if imatrix.Unusable(f) {
 			bad = append(bad, f)
 		} else {
 			left = append(left, f)

@@ -27,6 +27,14 @@ const (
 	CheckOtherSize = "size that is not the model's"
 )
 
+// unusable are the checks after which no search with the numbers says anything about what was made.
+var unusable = map[string]bool{CheckRead: true, CheckFinite: true, CheckNegative: true, CheckZeros: true, CheckCounts: true, CheckOtherSize: true}
+
+// Unusable tells that a finding of [Matrix.Validate] speaks against any use of the matrix: searches with its
+// numbers would make honest scales look wrong. Other faults (a wrong chunk count, experts or
+// tensors without data) leave the rest of the numbers as they are.
+func Unusable(f kernels.Finding) bool { return unusable[f.Check] }
+
 // ZeroBlock is the number of columns, aligned, that may not all be zero: the
 // smallest sub-block whose scale is searched with these weights. A search whose
 // weights are all zero divides by zero; single dead columns are real.
