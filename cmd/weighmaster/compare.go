@@ -65,6 +65,10 @@ func compareExit(rel derive.Relation) error {
 }
 
 func compare(ctx context.Context, from, to, matrix string) (derive.Relation, error) {
+	before, err := stamps(from, to)
+	if err != nil {
+		return derive.Relation{}, usage("%v", err)
+	}
 	source, closeSource, err := compareInput(from)
 	if err != nil {
 		return derive.Relation{}, err
@@ -81,12 +85,16 @@ func compare(ctx context.Context, from, to, matrix string) (derive.Relation, err
 	}
 	defer closeMatrix()
 	rel, err := derive.Compare(ctx, source, target, o)
+	if changed := before.check(from, to); changed != nil {
+		return derive.Relation{}, usage("%v", changed)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return rel, usage("compare %s with %s: %v; want a model folder or a GGUF file", from, to, err)
 	}
 	var unchecked *derive.UncheckedError
 	var unread *derive.SourceError
-	if errors.As(err, &unchecked) || errors.As(err, &unread) {
+	var io *fs.PathError
+	if errors.As(err, &unchecked) || errors.As(err, &unread) || errors.As(err, &io) || ctx.Err() != nil && err != nil {
 		return rel, usage("compare %s with %s: %v", from, to, err)
 	}
 	if err != nil {
