@@ -1,0 +1,51 @@
+package derive
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/weighmaster/weighmaster/kernels/gguf"
+)
+
+// TestTensorsOfTwoBuildsAreNoOneBuilds: each is exact under a build, the file under none, so that its digest is nobody's.
+func TestTensorsOfTwoBuildsAreNoOneBuilds(t *testing.T) {
+	other := readFile(t, grouped(t, "fma-build", "Q4_K_M.gguf"))
+	f, err := gguf.Open(other.R, other.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, _ := f.Tensor(victim)
+	body, err := io.ReadAll(f.Section(info))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := withBody(t, "Q4_K_M.gguf", func(r *rewritten) {
+		if bytes.Equal(r.bodies[victim], body) {
+			t.Fatal("both builds made the same tensor")
+		}
+		r.bodies[victim] = body
+	})
+	r, err := Compare(t.Context(), gguf1(t, "BF16.gguf"), mixed, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Kind != Quantization || r.Class != ClassB || r.Build != "" || r.Whole != nil || !strings.Contains(r.Unproven, "no single build makes them all") {
+		t.Errorf("got %q, class %q, build %q, whole %v, %q; want class B and no build", r.Kind, r.Class, r.Build, r.Whole, r.Unproven)
+	}
+}
+
+// TestTheNumberOfEntriesIsHeldAgainstTheMatrix at hand, where the target claims another one.
+func TestTheNumberOfEntriesIsHeldAgainstTheMatrix(t *testing.T) {
+	for entries, want := range map[uint32]int{28: 0, 27: 1} {
+		target := withBody(t, "Q6_K-im.gguf", func(r *rewritten) { r.set(matrixEntriesKey, gguf.Int32(int32(entries))) })
+		r, err := Compare(t.Context(), gguf1(t, "BF16.gguf"), target, withMatrix(t, grouped(t, "imatrix.gguf")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Matrix.Findings) != want || want == 1 && !strings.Contains(r.Matrix.Findings[0].String(), "got 27, want 28; the matrix at hand has that many entries") {
+			t.Errorf("%d entries claimed: got %v, want %d findings", entries, r.Matrix.Findings, want)
+		}
+	}
+}
