@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
@@ -85,6 +86,12 @@ func besideQuantized(ctx context.Context, source, target fs.FS) ([]kernels.Findi
 	if err != nil {
 		return nil, err
 	}
+	want, err := folder.ReadObject(source, folder.TokenizerSettings)
+	got, other := folder.ReadObject(target, folder.TokenizerSettings)
+	var tokens []string
+	if err == nil && other == nil {
+		tokens = folder.OtherTokens(got, want)
+	}
 	var left []kernels.Finding
 	for _, f := range found {
 		name, key, _ := strings.Cut(f.Where, ": ")
@@ -92,7 +99,7 @@ func besideQuantized(ctx context.Context, source, target fs.FS) ([]kernels.Findi
 		case name == "config.json", strings.HasSuffix(name, ".py"), strings.HasSuffix(name, ".bin"), strings.HasSuffix(name, ".pt"), strings.HasSuffix(name, ".pkl"):
 		case f.Got == "no such file", f.Got == "in the target only":
 			continue // tokenizers are saved in other files
-		case name == "tokenizer_config.json" && key != "chat_template":
+		case name == folder.TokenizerSettings && key != "chat_template" && !slices.Contains(tokens, key):
 			continue // and with the settings of another release
 		case name == "generation_config.json" && ownKeys[key]:
 			continue

@@ -83,8 +83,8 @@ func TestTheSameWeightsBesideOtherFilesAreNotIdentical(t *testing.T) {
 
 // TestAQuantizedFolderOfAnotherConfigurationIsAnotherModel.
 func TestAQuantizedFolderOfAnotherConfigurationIsAnotherModel(t *testing.T) {
-	source := Input{Snapshot: os.DirFS("../../fixtures/compressed/source")}
-	for _, edits := range [][]string{nil, {"config.json", `"rms_norm_eps": 1e-05`, `"rms_norm_eps": 0.5`}, {"modeling.py", "", "import os"}} {
+	source := copied(t, os.DirFS("../../fixtures/compressed/source"), "tokenizer_config.json", "", `{"add_bos_token": false}`)
+	for _, edits := range [][]string{nil, {"config.json", `"rms_norm_eps": 1e-05`, `"rms_norm_eps": 0.5`}, {"modeling.py", "", "import os"}, {"tokenizer_config.json", "", `{"add_bos_token": true}`}} {
 		r, err := Compare(t.Context(), source, copied(t, os.DirFS("../../fixtures/compressed/modelopt-fp8-block"), edits...), Options{})
 		if err != nil {
 			t.Fatal(err)

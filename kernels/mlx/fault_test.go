@@ -65,6 +65,10 @@ func TestFoldersAreRefusedForTheirReason(t *testing.T) {
 		change func(t *testing.T, source, folder fstest.MapFS)
 		want   string
 	}{
+		"a second BOS": {func(_ *testing.T, s, f fstest.MapFS) {
+			s["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"add_bos_token": false}`)}
+			f["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"add_bos_token": true}`)}
+		}, "tokenizer_config.json: add_bos_token: got true, want false, as in the source"},
 		"no config":            {func(t *testing.T, _, f fstest.MapFS) { delete(f, ConfigName) }, "without it nothing says how the matrices are packed"},
 		"config of two":        {func(t *testing.T, _, f fstest.MapFS) { f[ConfigName] = &fstest.MapFile{Data: []byte(`{}{}`)} }, "text after the value"},
 		"quantization missing": {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, ConfigName, `"quantization":`, `"quant":`) }, "absent beside a quantization_config"},

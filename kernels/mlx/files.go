@@ -124,6 +124,9 @@ func (c *comparison) tokenizer(source fs.FS) error {
 		joinMerges(got)
 		c.compareKeys(CheckTokenizer, name, got, want, nil)
 	}
+	if err := c.tokenSettings(source); err != nil {
+		return err
+	}
 	for _, name := range []string{"tokenizer.model", "tiktoken.model"} {
 		theirs, err := folder.Read(source, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -141,6 +144,22 @@ func (c *comparison) tokenizer(source fs.FS) error {
 		case string(ours) != string(theirs):
 			c.differ(CheckTokenizer, name, "other bytes", "the source's", "")
 		}
+	}
+	return nil
+}
+
+// tokenSettings compares what the tokenizer adds to every prompt.
+func (c *comparison) tokenSettings(source fs.FS) error {
+	want, err := c.object(source, "source", folder.TokenizerSettings)
+	if err != nil {
+		return err
+	}
+	got, err := c.object(c.model.FS, "folder", folder.TokenizerSettings)
+	if err != nil {
+		return err
+	}
+	for _, k := range folder.OtherTokens(got, want) {
+		c.differ(CheckTokenizer, folder.TokenizerSettings+": "+k, folder.Show(got, k), folder.Show(want, k)+", as in the source", "every prompt becomes other ids")
 	}
 	return nil
 }
