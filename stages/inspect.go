@@ -2,8 +2,11 @@ package stages
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/convert"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -30,9 +33,37 @@ func (Inspect) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if report.Verdict == kernels.Passed {
+		if err := holdAgainstConfig(fsys, &report); err != nil {
+			return nil, err
+		}
+	}
 	out := &Outcome{Reports: []kernels.Report{report}, Verdict: schemas.Verdict(report.Verdict)}
 	if report.Verdict != kernels.Passed {
 		out.Failure = failureOf(report)
 	}
 	return out, nil
+}
+
+// holdAgainstConfig holds names and shapes against config.json for every architecture with a mapping: the kernel knows
+// those of Llama alone. Folders whose matrices are packed have other shapes, and are left to their comparison.
+func holdAgainstConfig(fsys fs.FS, report *kernels.Report) error {
+	snapshot, err := safetensors.OpenSnapshot(fsys)
+	if err != nil {
+		return err
+	}
+	packed := snapshot.Summarize(fsys).Container != ""
+	if err := snapshot.Close(); err != nil || packed {
+		return err
+	}
+	model, err := convert.Open(fsys)
+	var unknown *convert.UnknownArchitectureError
+	switch {
+	case err == nil:
+		return model.Close()
+	case errors.As(err, &unknown), errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	report.Find(kernels.Finding{Check: safetensors.CheckConfig, Where: "config.json", Got: err.Error(), Want: "the tensors that the architecture calls for, in their shapes"})
+	return report.Finish()
 }

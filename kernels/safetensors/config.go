@@ -22,6 +22,8 @@ type Config struct {
 	HeadDim           uint64   `json:"head_dim"`
 	VocabSize         uint64   `json:"vocab_size"`
 	TieWordEmbeddings *bool    `json:"tie_word_embeddings"`
+
+	packed bool // matrices are stored in another form, so that their shapes are not the model's
 }
 
 // maxField bounds the numbers of a config.json, so that products of two fit.
@@ -38,6 +40,14 @@ func ReadConfig(fsys fs.FS) (*Config, error) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return nil, &FormatError{What: "config.json", Got: err.Error(), Want: "an object with numbers where shapes are given"}
 	}
+	var stored struct {
+		MLX          json.RawMessage `json:"quantization"`
+		Quantization json.RawMessage `json:"quantization_config"`
+	}
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return nil, &FormatError{What: "config.json", Got: err.Error(), Want: "an object"}
+	}
+	c.packed = container(stored.MLX, stored.Quantization) != ""
 	for _, n := range []uint64{c.HiddenSize, c.IntermediateSize, c.NumHiddenLayers, c.NumAttentionHeads, c.NumKeyValueHeads, c.HeadDim, c.VocabSize} {
 		if n > maxField {
 			return nil, &FormatError{What: "config.json", Got: fmt.Sprint(n), Want: fmt.Sprintf("numbers up to %d", maxField)}
@@ -65,8 +75,10 @@ func readConfig(fsys fs.FS) ([]byte, error) {
 // tied tells what the config says of the output matrix: absent means not tied.
 func (c *Config) tied() bool { return c.TieWordEmbeddings != nil && *c.TieWordEmbeddings }
 
-// known tells whether the shapes of the architecture are known here.
-func (c *Config) known() bool { return slices.Equal(c.Architectures, []string{"LlamaForCausalLM"}) }
+// known tells whether the shapes of the architecture, as it is stored, are known here.
+func (c *Config) known() bool {
+	return !c.packed && slices.Equal(c.Architectures, []string{"LlamaForCausalLM"})
+}
 
 // expected is one tensor that the architecture calls for.
 type expected struct {

@@ -20,7 +20,7 @@ func kernelLimits() []kernels.Limit {
 			}
 			return kernels.Unseen(InspectSnapshot(ctx, folder, nil))
 		}},
-		{What: "shapes are compared with config.json for LlamaForCausalLM; for other architectures tensors and parameters are only counted", Probe: func(ctx context.Context) error {
+		{What: "shapes are compared with config.json for LlamaForCausalLM; of other architectures and of packed matrices tensors and parameters are only counted", Probe: func(ctx context.Context) error {
 			config := sampleConfig()
 			config.Architectures, config.HiddenSize = []string{"UnheardOfForCausalLM"}, 999
 			return kernels.Unseen(InspectSnapshot(ctx, sample(), config))
