@@ -11,6 +11,7 @@ import (
 
 // TestTensorsOfTwoBuildsAreNoOneBuilds: each is exact under a build, the file under none, so that its digest is nobody's.
 func TestTensorsOfTwoBuildsAreNoOneBuilds(t *testing.T) {
+	arithmetic(t)
 	other := readFile(t, grouped(t, "fma-build", "Q4_K_M.gguf"))
 	f, err := gguf.Open(other.R, other.Size)
 	if err != nil {
@@ -38,6 +39,7 @@ func TestTensorsOfTwoBuildsAreNoOneBuilds(t *testing.T) {
 
 // TestTheNumberOfEntriesIsHeldAgainstTheMatrix at hand, where the target claims another one.
 func TestTheNumberOfEntriesIsHeldAgainstTheMatrix(t *testing.T) {
+	arithmetic(t)
 	for entries, want := range map[uint32]int{28: 0, 27: 1} {
 		target := withBody(t, "Q6_K-im.gguf", func(r *rewritten) { r.set(matrixEntriesKey, gguf.Int32(int32(entries))) })
 		r, err := Compare(t.Context(), gguf1(t, "BF16.gguf"), target, withMatrix(t, grouped(t, "imatrix.gguf")))

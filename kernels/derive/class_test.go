@@ -49,6 +49,7 @@ func TestEveryRealQuantization(t *testing.T) {
 		build string
 		used  int // tensors that fit the matrix
 	}{
+		{"more/Q4_0-im.gguf", matrix, Quantization, ClassA, "plain", 28},
 		{"Q8_0.gguf", none, Quantization, ClassA, "", 0},
 		{"Q6_K.gguf", none, Quantization, ClassA, "plain", 0},
 		{"Q5_K_M.gguf", none, Quantization, ClassA, "plain", 0},
@@ -69,7 +70,6 @@ func TestEveryRealQuantization(t *testing.T) {
 		{"Q3_K_M-im.gguf", matrix, Quantization, ClassA, "plain", 28},
 		{"IQ4_XS-im.gguf", matrix, Quantization, ClassA, "plain", 28},
 		{"more/Q2_K-im.gguf", matrix, Quantization, ClassA, "plain", 28},
-		{"more/Q4_0-im.gguf", matrix, Quantization, ClassA, "plain", 28},
 		{"more/Q5_0-im.gguf", matrix, Quantization, ClassA, "plain", 28},
 		{"fma-build/Q6_K.gguf", none, Quantization, ClassA, "gcc-fma", 0},
 		{"fma-build/Q5_K_M.gguf", none, Quantization, ClassA, "gcc-fma-zen", 0},

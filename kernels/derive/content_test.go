@@ -49,10 +49,13 @@ func TestAnArchitectureWithoutAMapping(t *testing.T) {
 	for _, tensor := range mapped.Tensors {
 		names[tensor.Name] = tensor.Source
 	}
-	for _, c := range []struct {
+	for i, c := range []struct {
 		file    string
 		matches int
 	}{{"BF16.gguf", 39}, {"Q8_0.gguf", 39}, {"Q4_K_M.gguf", 39}} {
+		if i%thin != 0 {
+			continue
+		}
 		r, err := Compare(t.Context(), source, gguf1(t, c.file), Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -93,6 +93,9 @@ func TestForgeriesAreToldApart(t *testing.T) {
 		with   Options
 		want   []string // parts of the finding about one tensor
 	}{
+		{"one code of Q8_0", func(t *testing.T) Input {
+			return withBody(t, "Q8_0.gguf", func(r *rewritten) { r.bodies[victim][34*8*5+7] ^= 1 })
+		}, none, []string{"values: tensor " + victim + " row 5 block 0", "1 of 6144 blocks"}},
 		{"quantized from the Q8_0", func(t *testing.T) Input { return gguf1(t, "forged", "Q4_K_M-made-from-Q8_0.gguf") }, none,
 			[]string{"codes: tensor " + victim, "the codes follow the source after a pass through Q8_0: made from a quantized file", " of 768 blocks of this tensor have such codes"}},
 		{"a low-rank change of one percent", func(t *testing.T) Input {
@@ -122,9 +125,6 @@ func TestForgeriesAreToldApart(t *testing.T) {
 		{"one code of Q6_K", func(t *testing.T) Input {
 			return withBody(t, "Q4_K_M.gguf", func(r *rewritten) { r.bodies["output.weight"][210*5+20] ^= 1 })
 		}, none, []string{"codes: tensor output.weight row 5 block 0", "1 of 512 blocks"}},
-		{"one code of Q8_0", func(t *testing.T) Input {
-			return withBody(t, "Q8_0.gguf", func(r *rewritten) { r.bodies[victim][34*8*5+7] ^= 1 })
-		}, none, []string{"values: tensor " + victim + " row 5 block 0", "1 of 6144 blocks"}},
 		{"one block of zeros in a file whose matrix is withheld", func(t *testing.T) Input {
 			return withBody(t, "Q4_K_M-im.gguf", func(r *rewritten) { clear(r.bodies[victim][144*5:][:4]) })
 		}, none, []string{"scales: tensor " + victim, "1 blocks whose scales lose the weights"}},
