@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -78,5 +80,24 @@ func TestManyMovedRowsTakeLittleMemory(t *testing.T) {
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
 		t.Errorf("allocated %d MiB for two exchanged rows, want at most 32", used>>20)
+	}
+}
+
+// TestRopeFactorsThatLieNearAreSaidSo: not every bit of them follows.
+func TestRopeFactorsThatLieNearAreSaidSo(t *testing.T) {
+	near := withBody(t, "Q8_0.gguf", func(r *rewritten) { r.bodies["rope_freqs.weight"][4] ^= 1 })
+	r, err := Compare(t.Context(), Input{Snapshot: os.DirFS(grouped(t, "hf"))}, near, Options{})
+	if err != nil || r.Kind != Quantization || r.Class != ClassB || !strings.HasPrefix(r.Unproven, "The last bits of the RoPE factors") || r.Whole != nil {
+		t.Errorf("got %q, class %q, %q, %v; want class B for the last bits", r.Kind, r.Class, r.Unproven, err)
+	}
+	stacked := rewrite(t, grouped(t, "Q8_0.gguf"), func(_ *testing.T, r *rewritten) {
+		for i := range r.tensors {
+			if r.tensors[i].Name == "rope_freqs.weight" {
+				r.tensors[i].Dims = []uint64{r.tensors[i].Dims[0] / 2, 2}
+			}
+		}
+	})
+	if r, err = Compare(t.Context(), Input{Snapshot: os.DirFS(grouped(t, "hf"))}, Input{GGUF: &stacked}, Options{}); err != nil || r.Kind != NotDerived {
+		t.Errorf("got %q, %v; want another shape refused", r.Kind, err)
 	}
 }

@@ -162,7 +162,7 @@ func unprovenOutcome(c Class, outcome string) string {
 	case ClassA:
 		return "Nothing: every bit follows from the source."
 	case ClassB:
-		return "How the scales were chosen: every code follows from them, " + outcome + "."
+		return scalesChosen + ": every code follows from them, " + outcome + "."
 	case ClassD:
 		return "Everything but the error: each weight is " + outcome + "."
 	}

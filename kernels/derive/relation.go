@@ -168,8 +168,8 @@ func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, err
 		switch s, result := src.byName[t.name], inv.results[t.name]; {
 		case s != nil && result.state != misplaced:
 			r.Tensors = append(r.Tensors, result.relation(typeName(s.typ), t))
-		case s == nil && result.state == exact:
-			r.Tensors = append(r.Tensors, result.relation("computed from config.json", t))
+		case s == nil && (result.state == exact || result.state == bounded):
+			r.Tensors = append(r.Tensors, result.relation(computedFrom, t))
 		}
 	}
 	r.Kind, r.Class = judgeRelation(src, dst, inv, r)

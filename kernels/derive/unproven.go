@@ -7,6 +7,12 @@ import (
 	"github.com/weighmaster/weighmaster/kernels"
 )
 
+// computedFrom stands for the source's type of a tensor that no source holds; scalesChosen begins what is unproven of a folder's matrix.
+const (
+	computedFrom = "computed from config.json"
+	scalesChosen = "How the scales were chosen"
+)
+
 // unproven says what remains unproven of one tensor, in one sentence.
 func (r *result) unproven(t TensorRelation) string {
 	switch {
@@ -18,6 +24,8 @@ func (r *result) unproven(t TensorRelation) string {
 		return "Nothing: every bit follows from the source."
 	case t.Class == ClassA:
 		return "Nothing about the bytes; only that a source whose weights round to the same codes and scales would give them too."
+	case t.Class == ClassB && r.pair == nil:
+		return fmt.Sprintf("The last bits: each number lies within %d units in the last place of the one that config.json gives.", ropeTolerance)
 	case t.Class == ClassB:
 		return fmt.Sprintf("Which build chose the scales of %d of %d blocks; its codes are exact, its error is bounded as a whole to %g percent of the recomputed one's.", t.Differing, t.Blocks, 100*buildError)
 	case t.Class == ClassC && t.Matrix:
@@ -47,6 +55,11 @@ func unprovenFile(r Relation) string {
 	case kernels.Failed:
 		return strings.TrimSuffix(said, ".") + "; what stands beside the weights does not follow from the source."
 	case kernels.Undecided:
+		for _, f := range r.Metadata {
+			if f.Check == checkScales {
+				return strings.TrimSuffix(said, ".") + "; and the scales of activations or of the KV cache, which no weight determines."
+			}
+		}
 		return strings.TrimSuffix(said, ".") + "; and the vocabulary, which could not be derived from the source."
 	}
 	return said
@@ -55,11 +68,23 @@ func unprovenFile(r Relation) string {
 // unprovenWeights is unprovenFile for the tensors alone.
 func unprovenWeights(r Relation) string {
 	counts := map[Class]int{}
+	chosen, computed := 0, 0
 	for _, t := range r.Tensors {
 		counts[t.Class]++
+		switch {
+		case t.Class != ClassB:
+		case t.SourceType == computedFrom:
+			computed++
+		case strings.HasPrefix(t.Unproven, scalesChosen):
+			chosen++
+		}
 	}
 	n := len(r.Tensors)
 	switch {
+	case r.Class == ClassB && chosen > 0:
+		return fmt.Sprintf("How the scales of %d of %d tensors were chosen, or ties between codes: every code follows from its scale, which is no more than such weights need.", chosen, n)
+	case r.Class == ClassB && computed > 0 && computed == counts[ClassB]:
+		return fmt.Sprintf("The last bits of the RoPE factors, which lie within %d units in the last place of those that config.json gives: every other bit follows from the source.", ropeTolerance)
 	case r.Kind == NotDerived:
 		return "That the target follows from the source: it does not."
 	case r.Kind == RowsMoved:
