@@ -12,6 +12,7 @@ import (
 // TestTensorsOfTwoBuildsAreNoOneBuilds: each is exact under a build, the file under none, so that its digest is nobody's.
 func TestTensorsOfTwoBuildsAreNoOneBuilds(t *testing.T) {
 	arithmetic(t)
+	arithmetic(t)
 	other := readFile(t, grouped(t, "fma-build", "Q4_K_M.gguf"))
 	f, err := gguf.Open(other.R, other.Size)
 	if err != nil {
@@ -40,6 +41,7 @@ func TestTensorsOfTwoBuildsAreNoOneBuilds(t *testing.T) {
 // TestTheNumberOfEntriesIsHeldAgainstTheMatrix at hand, where the target claims another one.
 func TestTheNumberOfEntriesIsHeldAgainstTheMatrix(t *testing.T) {
 	arithmetic(t)
+	arithmetic(t)
 	for entries, want := range map[uint32]int{28: 0, 27: 1} {
 		target := withBody(t, "Q6_K-im.gguf", func(r *rewritten) { r.set(matrixEntriesKey, gguf.Int32(int32(entries))) })
 		r, err := Compare(t.Context(), gguf1(t, "BF16.gguf"), target, withMatrix(t, grouped(t, "imatrix.gguf")))
@@ -49,5 +51,22 @@ func TestTheNumberOfEntriesIsHeldAgainstTheMatrix(t *testing.T) {
 		if len(r.Matrix.Findings) != want || want == 1 && !strings.Contains(r.Matrix.Findings[0].String(), "got 27, want 28; the matrix at hand has that many entries") {
 			t.Errorf("%d entries claimed: got %v, want %d findings", entries, r.Matrix.Findings, want)
 		}
+	}
+}
+
+// TestTheFileOfASplitTargetIsNotClaimed: its parts are other files than the whole one that could be recomputed.
+func TestTheFileOfASplitTargetIsNotClaimed(t *testing.T) {
+	whole := readFile(t, "../../fixtures/split/whole.gguf")
+	var parts []gguf.Part
+	for _, name := range gguf.PartNames("../../fixtures/split/part-00001-of-00003.gguf") {
+		f := readFile(t, name)
+		parts = append(parts, gguf.Part{Name: name, R: f.R, Size: f.Size})
+	}
+	r, err := Compare(t.Context(), Input{GGUF: &whole}, Input{Parts: parts}, Options{})
+	if err != nil || r.Kind != Identical || r.Class != ClassA || r.Whole != nil {
+		t.Errorf("got %q, class %q, whole %v, %v; want identical and no file", r.Kind, r.Class, r.Whole, err)
+	}
+	if r, err = Compare(t.Context(), Input{Parts: parts}, Input{GGUF: &whole}, Options{}); err != nil || r.Kind != Identical {
+		t.Errorf("the other way round: got %q, %v", r.Kind, err)
 	}
 }
