@@ -55,6 +55,7 @@ func TestFaultsFromTheField(t *testing.T) {
 		{"NaN and infinite sums", FormGGUF, one("blk.0.attn_q.weight", []float32{64}, with(ramp(64), 3, nan, nan, inf)), plain, CheckFinite + ": blk.0.attn_q.weight: got 3 of 64 sums are NaN"},
 		{"zeros for a whole tensor", FormGGUF, one("blk.0.attn_q.weight", []float32{64}, constant(64, 0)), plain, "got 4 of 4 blocks of 16 columns are zero throughout (64 zeros in 64 sums)"},
 		{"a block of zeros in the old form", FormDat, one("blk.0.attn_q.weight", []float32{4}, with(ramp(64), 16, constant(16, 0)...)), plain, "got 1 of 4 blocks of 16 columns are zero"},
+		{"a last block of zeros that is short", FormGGUF, one("blk.0.attn_q.weight", []float32{64}, with(ramp(40), 32, constant(8, 0)...)), nil, "got 1 of 3 blocks of 16 columns are zero throughout"},
 		{"a few dead columns", FormGGUF, one("blk.0.attn_q.weight", []float32{64}, with(ramp(64), 16, constant(15, 0)...)), plain, ""},
 		{"negative sums", FormDat, one("blk.0.attn_q.weight", []float32{4}, with(ramp(64), 5, -1, -2)), plain, CheckNegative + ": blk.0.attn_q.weight: got 2 of 64"},
 		{"a missing expert", FormGGUF, one("blk.0.ffn_up_exps.weight", []float32{64, 0, 64, 64}, ramp(128)), up, "got 1 of 4 experts have no data"},
