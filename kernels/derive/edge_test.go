@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
@@ -45,6 +46,25 @@ func TestRowsOfNoWeights(t *testing.T) {
 	for _, pair := range [][2]Input{{{Snapshot: empty}, file}, {file, {Snapshot: empty}}, {{Snapshot: empty}, {Snapshot: empty}}} {
 		if r, err := Compare(t.Context(), pair[0], pair[1], Options{}); err != nil || r.Kind == NotDerived {
 			t.Errorf("got %q, %v, want content found", r.Kind, err)
+		}
+	}
+}
+
+// TestAnotherTypeOfFloatsIsStatedInTheConfiguration, which does not make the folder another model.
+func TestAnotherTypeOfFloatsIsStatedInTheConfiguration(t *testing.T) {
+	model := func(config string, d safetensors.DType, body []byte) Input {
+		return Input{Snapshot: fstest.MapFS{"config.json": {Data: []byte(config)}, safetensors.SingleName: {Data: folder.Safetensors(
+			map[string]folder.Tensor{"w": {DType: d, Shape: []uint64{1, 2}, Data: body}}, map[string]string{"format": "pt"})}}}
+	}
+	source := model(`{"architectures": ["UnheardOfForCausalLM"], "torch_dtype": "bfloat16", "theta": 1}`, safetensors.BF16, []byte{0x80, 0x3f, 0, 0x40})
+	wide := []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}
+	for config, want := range map[string]kernels.Verdict{
+		`{"architectures": ["UnheardOfForCausalLM"], "torch_dtype": "float32", "theta": 1}`: kernels.Passed,
+		`{"architectures": ["UnheardOfForCausalLM"], "torch_dtype": "float32", "theta": 2}`: kernels.Failed,
+	} {
+		r, err := Compare(t.Context(), source, model(config, safetensors.F32, wide), Options{})
+		if err != nil || r.Kind != Conversion || r.MetadataVerdict() != want {
+			t.Errorf("%s: got %q, %s, %v, %v; want an exact conversion, %s", config, r.Kind, r.MetadataVerdict(), r.Metadata, err, want)
 		}
 	}
 }

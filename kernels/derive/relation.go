@@ -142,9 +142,9 @@ func Compare(ctx context.Context, source, target Input, o Options) (Relation, er
 	if err != nil || source.Snapshot == nil || target.Snapshot == nil || r.Kind == NotDerived {
 		return r, err
 	}
-	var skip func(file, key string) bool
-	if src.model != nil && dst.model != nil {
-		skip = templatesCompared
+	mapped, kind := src.model != nil && dst.model != nil, r.Kind
+	skip := func(file, key string) bool {
+		return mapped && templatesCompared(file, key) || kind == Conversion && file == "config.json" && ownKeys[key]
 	}
 	err = r.besideFolders(ctx, source.Snapshot, target.Snapshot, skip)
 	return r, err
