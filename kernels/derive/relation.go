@@ -182,6 +182,9 @@ func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, err
 			return Relation{}, err
 		}
 	}
+	if r.Intermediate != "" {
+		r.Notes = append(r.Notes, fmt.Sprintf("The weights passed through %s, which rounded some of them, and makes those beyond its range infinite or zero: they are not what a direct conversion gives.", r.Intermediate))
+	}
 	r.Unproven = unprovenFile(r)
 	r.Change, r.TemplateDiff, r.Moved = change(src, dst, inv, r), templateDiff(src, dst), inv.moves()
 	return r, nil
