@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -112,10 +112,10 @@ var controls = []control{
 			return folder.View{}, err
 		}
 		o["quantization_config"] = map[string]any{"quant_method": "modelopt", "quant_algo": "INT8_SQ"}
-		return folder.View{FS: p.target, Files: fstest.MapFS{configName: {Data: folder.JSON(o)}}}, nil
+		return folder.View{FS: p.target, Files: memfs.FS{configName: folder.JSON(o)}}, nil
 	}},
 	{"model-stray.safetensors beside the shards", "stray shard", safetensors.CheckStrayShard, func(p planter) (folder.View, error) {
-		return folder.View{FS: p.target, Files: fstest.MapFS{"model-stray.safetensors": {Data: []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}}, nil
+		return folder.View{FS: p.target, Files: memfs.FS{"model-stray.safetensors": []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}, nil
 	}},
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/lowfloat"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
@@ -17,7 +17,7 @@ const exampleMatrix = "model.layers.0.mlp.up_proj"
 
 // example is a source of one matrix of 4 rows and one norm, and its nvfp4
 // folder with ModelOpt's names.
-func example() (source, product fstest.MapFS) {
+func example() (source, product memfs.FS) {
 	const rows, columns = 4, 64
 	w := make([]float32, rows*columns)
 	state, top := uint32(1), float32(0)
@@ -45,19 +45,19 @@ func example() (source, product fstest.MapFS) {
 	}
 	norm := folder.Tensor{DType: safetensors.BF16, Shape: []uint64{columns}, Data: raw[:2*columns]}
 	pt := map[string]string{"format": "pt"}
-	source = fstest.MapFS{
-		configName: {Data: []byte(`{}`)},
-		safetensors.SingleName: {Data: folder.Safetensors(map[string]folder.Tensor{
-			exampleMatrix + ".weight": {DType: safetensors.BF16, Shape: []uint64{rows, columns}, Data: raw}, "model.norm.weight": norm}, pt)},
+	source = memfs.FS{
+		configName: []byte(`{}`),
+		safetensors.SingleName: folder.Safetensors(map[string]folder.Tensor{
+			exampleMatrix + ".weight": {DType: safetensors.BF16, Shape: []uint64{rows, columns}, Data: raw}, "model.norm.weight": norm}, pt),
 	}
-	product = fstest.MapFS{
-		configName: {Data: []byte(`{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}`)},
-		safetensors.SingleName: {Data: folder.Safetensors(map[string]folder.Tensor{
+	product = memfs.FS{
+		configName: []byte(`{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}`),
+		safetensors.SingleName: folder.Safetensors(map[string]folder.Tensor{
 			exampleMatrix + ".weight":         {DType: safetensors.U8, Shape: []uint64{rows, columns / 2}, Data: codes},
 			exampleMatrix + ".weight_scale":   {DType: safetensors.F8E4M3, Shape: []uint64{rows, columns / 16}, Data: scales},
 			exampleMatrix + ".weight_scale_2": {DType: safetensors.F32, Data: number.F32.Append(nil, global)},
 			exampleMatrix + ".input_scale":    {DType: safetensors.F32, Data: number.F32.Append(nil, 1)},
-			"model.norm.weight":               norm}, pt)},
+			"model.norm.weight":               norm}, pt),
 	}
 	return source, product
 }
@@ -78,7 +78,7 @@ func probeCell(ctx context.Context) error {
 	t, _ := s.Lookup(exampleMatrix + ".weight")
 	v := folder.View{FS: source, Patches: map[string][]kernels.Patch{safetensors.SingleName: {}}}
 	for i := t.Begin; i < t.End; i += 2 { // the lowest bit of the first weight where that stays in the cell
-		b := []byte{source[safetensors.SingleName].Data[i] ^ 1}
+		b := []byte{source[safetensors.SingleName][i] ^ 1}
 		v.Patches[safetensors.SingleName] = []kernels.Patch{{Offset: i, Bytes: b}}
 		r, err := Compare(ctx, v, m)
 		if err != nil {
@@ -116,7 +116,7 @@ func probeInteger(ctx context.Context) error {
 			"weights": map[string]any{"num_bits": json.Number("4"), "type": "int", "strategy": "group", "group_size": json.Number("128")}}}},
 	} {
 		source, product := example()
-		product[configName] = &fstest.MapFile{Data: folder.JSON(map[string]any{"quantization_config": settings})}
+		product[configName] = folder.JSON(map[string]any{"quantization_config": settings})
 		_, found, err := compareFolders(ctx, source, product, nil)
 		if err != nil {
 			return err

@@ -5,17 +5,17 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
 	"github.com/weighmaster/weighmaster/kernels/lowfloat"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
 // refused compares and gives the refusal or the findings as one text.
-func refused(source, product fstest.MapFS) string {
+func refused(source, product memfs.FS) string {
 	_, found, err := compareFolders(context.Background(), source, product, nil)
 	if err != nil {
 		return err.Error()
@@ -50,14 +50,14 @@ func TestHostileConfigurationsAreNamed(t *testing.T) {
 		"no object":      {`7`, "got absent, want an object"},
 	} {
 		source, product := example()
-		product[configName] = &fstest.MapFile{Data: []byte(`{"quantization_config": ` + c.settings + `}`)}
+		product[configName] = []byte(`{"quantization_config": ` + c.settings + `}`)
 		if got := refused(source, product); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 	source, product := example()
-	product[configName] = &fstest.MapFile{Data: []byte(`{}`)}
-	product[modelOptName] = &fstest.MapFile{Data: []byte(`{"quantization": {"quant_algo": "NVFP4"}}`)}
+	product[configName] = []byte(`{}`)
+	product[modelOptName] = []byte(`{"quantization": {"quant_algo": "NVFP4"}}`)
 	if got := refused(source, product); got != "" {
 		t.Errorf("ModelOpt's own file: got %q, want it read", got)
 	}
@@ -105,7 +105,7 @@ func TestPartsThatDoNotFitAreNamed(t *testing.T) {
 func TestForgeriesAreRefused(t *testing.T) {
 	weights := tensors(t, "source")
 	const name = "model.layers.0.mlp.up_proj.weight"
-	edit := func(change func(i int, x float32) float32) fstest.MapFS {
+	edit := func(change func(i int, x float32) float32) memfs.FS {
 		all := map[string]folder.Tensor{}
 		for k, v := range weights {
 			all[k] = v
@@ -119,7 +119,7 @@ func TestForgeriesAreRefused(t *testing.T) {
 		}
 		one.Data = data
 		all[name] = one
-		return store(all, `{}`).(fstest.MapFS)
+		return store(all, `{}`).(memfs.FS)
 	}
 	// a product of two vectors, 1 percent of the matrix's own root mean square
 	u, sum := func(i int) float64 { return math.Sin(float64(i) * 12.9898) }, 0.0
@@ -173,7 +173,7 @@ func TestZeroedScaleIsRefused(t *testing.T) {
 // bound, and the counts say that its scales are too large.
 func TestDoubledScalesAreCounted(t *testing.T) {
 	source, product := example()
-	data := product[safetensors.SingleName].Data
+	data := product[safetensors.SingleName]
 	m := open(t, product)
 	s, err := safetensors.OpenSnapshot(source)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestDoubledScalesAreCounted(t *testing.T) {
 	defer s.Close()
 	w, _ := s.Lookup(exampleMatrix + ".weight")
 	values := make([]float32, w.Elements())
-	number.BF16.Decode(values, source[safetensors.SingleName].Data[w.Begin:w.End])
+	number.BF16.Decode(values, source[safetensors.SingleName][w.Begin:w.End])
 	r, err := newReader(m, m.Matrices[0])
 	if err != nil {
 		t.Fatal(err)

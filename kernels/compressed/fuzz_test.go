@@ -3,9 +3,9 @@ package compressed
 import (
 	"context"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -13,8 +13,8 @@ import (
 // neither panic nor pass something whose weights it did not compare.
 func FuzzCompare(f *testing.F) {
 	source, product := example()
-	f.Add(product[configName].Data, product[safetensors.SingleName].Data)
-	f.Add([]byte(`{"quantization_config": {"quant_method": "fp8", "weight_block_size": [1, 1]}}`), product[safetensors.SingleName].Data)
+	f.Add(product[configName], product[safetensors.SingleName])
+	f.Add([]byte(`{"quantization_config": {"quant_method": "fp8", "weight_block_size": [1, 1]}}`), product[safetensors.SingleName])
 	mixed := []byte(`{"quantization_config": {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}}`)
 	for _, t := range []map[string]folder.Tensor{
 		{"x.weight": {DType: safetensors.F8E4M3, Shape: []uint64{1 << 62, 0}}, "x.weight_scale": {DType: safetensors.F32, Shape: []uint64{0}}},
@@ -24,7 +24,7 @@ func FuzzCompare(f *testing.F) {
 		f.Add(mixed, folder.Safetensors(t, map[string]string{"format": "pt"}))
 	}
 	f.Fuzz(func(t *testing.T, config, shard []byte) {
-		product := fstest.MapFS{configName: {Data: config}, safetensors.SingleName: {Data: shard}}
+		product := memfs.FS{configName: config, safetensors.SingleName: shard}
 		r, found, err := compareFolders(context.Background(), source, product, nil)
 		if err == nil && len(found) == 0 && len(r.Tensors) == 0 {
 			t.Error("accepted a folder of no tensors against a source of two")

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
@@ -39,7 +39,7 @@ func tensors(t *testing.T, name string) map[string]folder.Tensor {
 }
 
 func store(all map[string]folder.Tensor, config string) fs.FS {
-	return fstest.MapFS{configName: {Data: []byte(config)}, safetensors.SingleName: {Data: folder.Safetensors(all, map[string]string{"format": "pt"})}}
+	return memfs.FS{configName: []byte(config), safetensors.SingleName: folder.Safetensors(all, map[string]string{"format": "pt"})}
 }
 
 const modelOptNVFP4 = `{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}}`

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weighmaster/weighmaster/kernels/convert"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 )
 
 // exampleConfig is a Llama of one layer with two query heads and one key-value head.
@@ -34,7 +35,7 @@ func example(ctx context.Context) (Input, File, error) {
 	if err != nil {
 		return Input{}, File{}, err
 	}
-	snapshot := memory{
+	snapshot := memfs.FS{
 		"config.json":       []byte(exampleConfig),
 		"model.safetensors": weights,
 		"tokenizer.model":   exampleTokenizer(),

@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/quant"
 )
 
@@ -32,10 +34,7 @@ func limits() []kernels.Limit {
 			if err != nil {
 				return err
 			}
-			folder := memory{}
-			for name, body := range source.Snapshot.(memory) {
-				folder[name] = body
-			}
+			folder := maps.Clone(source.Snapshot.(memfs.FS))
 			folder["config.json"] = []byte(strings.Replace(exampleConfig, "LlamaForCausalLM", "UnheardOfForCausalLM", 1))
 			r, err := Check(ctx, Input{Snapshot: folder}, product, Options{})
 			return kernels.Refuses(r, err, "UnheardOfForCausalLM")

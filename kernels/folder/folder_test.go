@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 )
 
 func TestReadObjectRefuses(t *testing.T) {
@@ -45,7 +46,7 @@ func TestSameComparesNumbersByValue(t *testing.T) {
 
 func TestViewLeavesTheFolderAlone(t *testing.T) {
 	base := fstest.MapFS{"a": {Data: []byte("abc")}, "b": {Data: []byte("b")}}
-	v := View{FS: base, Files: fstest.MapFS{"b": {Data: []byte("B")}, "c": {Data: []byte("c")}}, Patches: map[string][]kernels.Patch{"a": {{Offset: 1, Bytes: []byte("X")}}}}
+	v := View{FS: base, Files: memfs.FS{"b": []byte("B"), "c": []byte("c")}, Patches: map[string][]kernels.Patch{"a": {{Offset: 1, Bytes: []byte("X")}}}}
 	f, err := v.Open("a")
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -48,7 +48,7 @@ func Rename(fsys fs.FS, s *safetensors.Snapshot, t safetensors.SnapshotTensor, a
 		return v, nil
 	}
 	index, err := Read(fsys, safetensors.IndexName)
-	v.Files = fstest.MapFS{safetensors.IndexName: {Data: bytes.Replace(index, old, now, 1)}}
+	v.Files = memfs.FS{safetensors.IndexName: bytes.Replace(index, old, now, 1)}
 	return v, err
 }
 

@@ -3,15 +3,15 @@ package folder
 import (
 	"io"
 	"io/fs"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 )
 
 // View is a folder with faults laid over it; the folder itself is never written.
 type View struct {
 	fs.FS
-	Files   fstest.MapFS               // in place of the folder's files, or beside them
+	Files   memfs.FS                   // in place of the folder's files, or beside them
 	Patches map[string][]kernels.Patch // by file
 }
 

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -125,7 +125,7 @@ func (p planter) edit(name string, change func(o map[string]any)) (folder.View, 
 	}
 	change(o)
 	data, err := json.Marshal(o)
-	return folder.View{FS: p.target, Files: fstest.MapFS{name: {Data: data}}}, err
+	return folder.View{FS: p.target, Files: memfs.FS{name: data}}, err
 }
 
 var controls = []control{
@@ -165,7 +165,7 @@ var controls = []control{
 	{"one bit of a tensor that is stored as it is", "untouched tensor changed", CheckUntouched, func(p planter) (folder.View, error) { return p.flip(p.plain.Packed, 0, 0) }},
 	{"a tensor under another name", "tensor missing", CheckNoSource, func(p planter) (folder.View, error) { return p.rename(p.plain.Packed) }},
 	{"model-stray.safetensors beside the shards", "stray shard", safetensors.CheckStrayShard, func(p planter) (folder.View, error) {
-		return folder.View{FS: p.target, Files: fstest.MapFS{"model-stray.safetensors": {Data: []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}}, nil
+		return folder.View{FS: p.target, Files: memfs.FS{"model-stray.safetensors": []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")}}, nil
 	}},
 	{"the index counts one byte more", "wrong index", CheckIndex, func(p planter) (folder.View, error) {
 		return p.edit(safetensors.IndexName, func(o map[string]any) { o["metadata"] = map[string]any{"total_size": 1} })
@@ -177,10 +177,10 @@ var controls = []control{
 		return p.edit("tokenizer.json", func(o map[string]any) { o["normalizer"] = "weighmaster control" })
 	}},
 	{"a Python file of its own", "code of its own", CheckCode, func(p planter) (folder.View, error) {
-		return folder.View{FS: p.target, Files: fstest.MapFS{"weighmaster_control.py": {Data: []byte("import os")}}}, nil
+		return folder.View{FS: p.target, Files: memfs.FS{"weighmaster_control.py": []byte("import os")}}, nil
 	}},
 	{"another chat template", "changed template", CheckTemplate, func(p planter) (folder.View, error) {
-		return folder.View{FS: p.target, Files: fstest.MapFS{templateName: {Data: []byte("weighmaster control")}}}, nil
+		return folder.View{FS: p.target, Files: memfs.FS{templateName: []byte("weighmaster control")}}, nil
 	}},
 }
 

@@ -8,10 +8,10 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
@@ -31,10 +31,10 @@ func exampleWeights(n int) []float32 {
 
 // example is a source of one matrix of 8 rows and one norm, and the product that
 // MLX's CPU backend makes of it, 4 bits in groups of 64.
-func example() (source, product fstest.MapFS) { return exampleOf(cpu, exampleWeights(8*128)) }
+func example() (source, product memfs.FS) { return exampleOf(cpu, exampleWeights(8*128)) }
 
 // exampleOf is the example with other weights, or by another backend.
-func exampleOf(b backend, w []float32) (source, product fstest.MapFS) {
+func exampleOf(b backend, w []float32) (source, product memfs.FS) {
 	bf16 := number.BF16
 	const rows, width = 8, 128
 	var raw, norm []byte
@@ -46,11 +46,11 @@ func exampleOf(b backend, w []float32) (source, product fstest.MapFS) {
 	}
 	config := map[string]any{"model_type": "llama", "rope_theta": 10000, "tie_word_embeddings": true}
 	plain := folder.Tensor{DType: safetensors.BF16, Shape: []uint64{width}, Data: norm}
-	source = fstest.MapFS{
-		ConfigName:             {Data: folder.JSON(config)},
-		"tokenizer.json":       {Data: []byte(`{"model": {"merges": [["a", "b"]]}}`)},
-		templateName:           {Data: []byte("{{ messages }}")},
-		safetensors.SingleName: {Data: folder.Safetensors(map[string]folder.Tensor{exampleMatrix: {DType: safetensors.BF16, Shape: []uint64{rows, width}, Data: raw}, "model.norm.weight": plain}, map[string]string{"format": "pt"})},
+	source = memfs.FS{
+		ConfigName:             folder.JSON(config),
+		"tokenizer.json":       []byte(`{"model": {"merges": [["a", "b"]]}}`),
+		templateName:           []byte("{{ messages }}"),
+		safetensors.SingleName: folder.Safetensors(map[string]folder.Tensor{exampleMatrix: {DType: safetensors.BF16, Shape: []uint64{rows, width}, Data: raw}, "model.norm.weight": plain}, map[string]string{"format": "pt"}),
 	}
 	s := Scheme{Affine, 4, 64}
 	var codes, scales, biases []byte
@@ -74,22 +74,22 @@ func exampleOf(b backend, w []float32) (source, product fstest.MapFS) {
 		size += len(t.Data)
 	}
 	product = maps.Clone(source)
-	product[ConfigName] = &fstest.MapFile{Data: folder.JSON(config)}
-	product[safetensors.SingleName] = &fstest.MapFile{Data: folder.Safetensors(tensors, map[string]string{"format": "mlx"})}
-	product[safetensors.IndexName] = &fstest.MapFile{Data: folder.JSON(map[string]any{
-		"metadata": map[string]any{"total_size": size, "total_parameters": rows*width + width}, "weight_map": files})}
+	product[ConfigName] = folder.JSON(config)
+	product[safetensors.SingleName] = folder.Safetensors(tensors, map[string]string{"format": "mlx"})
+	product[safetensors.IndexName] = folder.JSON(map[string]any{
+		"metadata": map[string]any{"total_size": size, "total_parameters": rows*width + width}, "weight_map": files})
 	return source, product
 }
 
 // altered is the example's product with every scale changed.
-func altered(change func(x float32) float32) (source, product fstest.MapFS, err error) {
+func altered(change func(x float32) float32) (source, product memfs.FS, err error) {
 	source, product = example()
 	m, err := Open(product)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer m.Close()
-	data := slices.Clone(product[safetensors.SingleName].Data)
+	data := slices.Clone(product[safetensors.SingleName])
 	for _, t := range m.Tensors {
 		if t.Scheme == nil {
 			continue
@@ -99,11 +99,11 @@ func altered(change func(x float32) float32) (source, product fstest.MapFS, err 
 			number.BF16.Append(data[at:at], change(x))
 		}
 	}
-	product[safetensors.SingleName] = &fstest.MapFile{Data: data}
+	product[safetensors.SingleName] = data
 	return source, product, nil
 }
 
-func probe(ctx context.Context, source, product fstest.MapFS, want kernels.Verdict, outcome Outcome) error {
+func probe(ctx context.Context, source, product memfs.FS, want kernels.Verdict, outcome Outcome) error {
 	r, found, err := compareFolders(ctx, source, product, nil)
 	if err != nil {
 		return err
@@ -142,9 +142,9 @@ func probeBounded(ctx context.Context) error {
 		g := r.group(i)
 		nudge(&g, w[i*t.Scheme.Group:(i+1)*t.Scheme.Group], t.Scheme.Bits, bf16)
 	}
-	data := slices.Clone(product[safetensors.SingleName].Data)
+	data := slices.Clone(product[safetensors.SingleName])
 	copy(data[t.Packed.Begin:t.Packed.End], pack(nil, r.codes, t.Scheme.Bits))
-	product[safetensors.SingleName] = &fstest.MapFile{Data: data}
+	product[safetensors.SingleName] = data
 	return probe(ctx, source, product, kernels.Undecided, Bounded)
 }
 
@@ -167,13 +167,13 @@ func nudge(g *group, w []float32, bits int, t number.Type) {
 // probeUnknownType calls the model by a type that nobody knows.
 func probeUnknownType(ctx context.Context) error {
 	source, product := example()
-	for _, f := range []fstest.MapFS{source, product} {
+	for _, f := range []memfs.FS{source, product} {
 		config := map[string]any{}
-		if err := json.Unmarshal(f[ConfigName].Data, &config); err != nil {
+		if err := json.Unmarshal(f[ConfigName], &config); err != nil {
 			return err
 		}
 		config["model_type"] = "unheard-of"
-		f[ConfigName] = &fstest.MapFile{Data: folder.JSON(config)}
+		f[ConfigName] = folder.JSON(config)
 	}
 	r, found, err := compareFolders(ctx, source, product, nil)
 	if err != nil {

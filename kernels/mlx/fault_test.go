@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/number"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
 // refused compares and gives the findings as one text.
-func refused(t *testing.T, source, folder fstest.MapFS) string {
+func refused(t *testing.T, source, folder memfs.FS) string {
 	t.Helper()
 	_, found, err := compareFolders(context.Background(), source, folder, nil)
 	if err != nil {
@@ -62,44 +62,44 @@ func TestHostileConfigurationsAreNamed(t *testing.T) {
 
 func TestFoldersAreRefusedForTheirReason(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(t *testing.T, source, folder fstest.MapFS)
+		change func(t *testing.T, source, folder memfs.FS)
 		want   string
 	}{
-		"a second BOS": {func(_ *testing.T, s, f fstest.MapFS) {
-			s["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"add_bos_token": false}`)}
-			f["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"add_bos_token": true}`)}
+		"a second BOS": {func(_ *testing.T, s, f memfs.FS) {
+			s["tokenizer_config.json"] = []byte(`{"add_bos_token": false}`)
+			f["tokenizer_config.json"] = []byte(`{"add_bos_token": true}`)
 		}, "tokenizer_config.json: add_bos_token: got true, want false, as in the source"},
-		"no config":            {func(t *testing.T, _, f fstest.MapFS) { delete(f, ConfigName) }, "without it nothing says how the matrices are packed"},
-		"config of two":        {func(t *testing.T, _, f fstest.MapFS) { f[ConfigName] = &fstest.MapFile{Data: []byte(`{}{}`)} }, "text after the value"},
-		"quantization missing": {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, ConfigName, `"quantization":`, `"quant":`) }, "absent beside a quantization_config"},
-		"stale shard": {func(t *testing.T, _, f fstest.MapFS) {
+		"no config":            {func(t *testing.T, _, f memfs.FS) { delete(f, ConfigName) }, "without it nothing says how the matrices are packed"},
+		"config of two":        {func(t *testing.T, _, f memfs.FS) { f[ConfigName] = []byte(`{}{}`) }, "text after the value"},
+		"quantization missing": {func(t *testing.T, _, f memfs.FS) { replace(t, f, ConfigName, `"quantization":`, `"quant":`) }, "absent beside a quantization_config"},
+		"stale shard": {func(t *testing.T, _, f memfs.FS) {
 			f["model-00001-of-00002.safetensors"] = f[safetensors.SingleName]
 		}, safetensors.CheckStrayShard},
-		"saved by another tool": {func(t *testing.T, _, f fstest.MapFS) {
+		"saved by another tool": {func(t *testing.T, _, f memfs.FS) {
 			replace(t, f, safetensors.SingleName, `{"format":"mlx"}`, `{"format":"abc"}`)
 		}, CheckFormat},
-		"source without the matrix": {func(t *testing.T, s, _ fstest.MapFS) {
+		"source without the matrix": {func(t *testing.T, s, _ memfs.FS) {
 			replace(t, s, safetensors.SingleName, exampleMatrix, strings.Replace(exampleMatrix, "up", "xx", 1))
 		}, "the tensor that it was made from"},
-		"template with another line": {func(t *testing.T, _, f fstest.MapFS) {
-			f[templateName] = &fstest.MapFile{Data: []byte("{{ messages }}\nHarmful")}
+		"template with another line": {func(t *testing.T, _, f memfs.FS) {
+			f[templateName] = []byte("{{ messages }}\nHarmful")
 		}, `default: line 2: got "Harmful", want ""`},
-		"template in tokenizer_config.json": {func(t *testing.T, _, f fstest.MapFS) {
+		"template in tokenizer_config.json": {func(t *testing.T, _, f memfs.FS) {
 			delete(f, templateName)
-			f["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"chat_template": "{{ other }}"}`)}
+			f["tokenizer_config.json"] = []byte(`{"chat_template": "{{ other }}"}`)
 		}, CheckTemplate},
-		"code of its own": {func(t *testing.T, _, f fstest.MapFS) { f["x.py"] = &fstest.MapFile{Data: []byte("import os")} }, CheckCode},
-		"other code": {func(t *testing.T, s, f fstest.MapFS) {
-			s["x.py"], f["x.py"] = &fstest.MapFile{Data: []byte("1")}, &fstest.MapFile{Data: []byte("2")}
+		"code of its own": {func(t *testing.T, _, f memfs.FS) { f["x.py"] = []byte("import os") }, CheckCode},
+		"other code": {func(t *testing.T, s, f memfs.FS) {
+			s["x.py"], f["x.py"] = []byte("1"), []byte("2")
 		}, CheckCode},
-		"template of its own": {func(t *testing.T, s, _ fstest.MapFS) { delete(s, templateName) }, "default: got a template, want none, as in the source"},
-		"template left out":   {func(t *testing.T, _, f fstest.MapFS) { delete(f, templateName) }, "default: got no template, want the source's"},
-		"another tokenizer.model": {func(t *testing.T, s, f fstest.MapFS) {
-			s["tokenizer.model"], f["tokenizer.model"] = &fstest.MapFile{Data: []byte("1")}, &fstest.MapFile{Data: []byte("2")}
+		"template of its own": {func(t *testing.T, s, _ memfs.FS) { delete(s, templateName) }, "default: got a template, want none, as in the source"},
+		"template left out":   {func(t *testing.T, _, f memfs.FS) { delete(f, templateName) }, "default: got no template, want the source's"},
+		"another tokenizer.model": {func(t *testing.T, s, f memfs.FS) {
+			s["tokenizer.model"], f["tokenizer.model"] = []byte("1"), []byte("2")
 		}, "tokenizer.model: got other bytes, want the source's"},
-		"tokenizer.json left out": {func(t *testing.T, _, f fstest.MapFS) { delete(f, "tokenizer.json") }, CheckTokenizer + ": tokenizer.json: got absent"},
-		"another RoPE theta":      {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, ConfigName, `10000`, `10001`) }, "config.json: rope_theta: got 10001, want 10000, as in the source"},
-		"another merge":           {func(t *testing.T, _, f fstest.MapFS) { replace(t, f, "tokenizer.json", `"b"`, `"c"`) }, CheckTokenizer},
+		"tokenizer.json left out": {func(t *testing.T, _, f memfs.FS) { delete(f, "tokenizer.json") }, CheckTokenizer + ": tokenizer.json: got absent"},
+		"another RoPE theta":      {func(t *testing.T, _, f memfs.FS) { replace(t, f, ConfigName, `10000`, `10001`) }, "config.json: rope_theta: got 10001, want 10000, as in the source"},
+		"another merge":           {func(t *testing.T, _, f memfs.FS) { replace(t, f, "tokenizer.json", `"b"`, `"c"`) }, CheckTokenizer},
 	} {
 		source, folder := example()
 		c.change(t, source, folder)
@@ -113,8 +113,8 @@ func TestFoldersAreRefusedForTheirReason(t *testing.T) {
 func TestSameFilesInAnotherFormAreEqual(t *testing.T) {
 	source, folder := example()
 	delete(folder, templateName)
-	folder["tokenizer_config.json"] = &fstest.MapFile{Data: []byte(`{"chat_template": "{{ messages }}"}`)}
-	folder["tokenizer.json"] = &fstest.MapFile{Data: []byte(`{"model": {"merges": ["a b"]}}`)}
+	folder["tokenizer_config.json"] = []byte(`{"chat_template": "{{ messages }}"}`)
+	folder["tokenizer.json"] = []byte(`{"model": {"merges": ["a b"]}}`)
 	replace(t, folder, ConfigName, `10000`, `10000.0`)
 	if got := refused(t, source, folder); got != "" {
 		t.Error(got)
@@ -132,7 +132,7 @@ func TestEditedSourcesAreSeen(t *testing.T) {
 	matrix, _ := m.Lookup("model.layers.1.self_attn.k_proj.weight")
 	edit := func(change func(row, column int, x float32) float32) Result {
 		source := memory(t, filepath.Join(fixtures, "source"))
-		data := source[safetensors.SingleName].Data
+		data := source[safetensors.SingleName]
 		for i := range int(matrix.Elements()) {
 			at := int(matrix.Begin) + 2*i
 			x := math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[at:])) << 16)

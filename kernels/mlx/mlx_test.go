@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 )
 
 // fixtures holds folders that mlx-lm made; see its README.md.
@@ -78,9 +78,9 @@ func TestMadeFromEightBitsIsRefused(t *testing.T) {
 }
 
 // memory copies a folder, so that a test can change it.
-func memory(t testing.TB, dir string) fstest.MapFS {
+func memory(t testing.TB, dir string) memfs.FS {
 	t.Helper()
-	m := fstest.MapFS{}
+	m := memfs.FS{}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -90,15 +90,15 @@ func memory(t testing.TB, dir string) fstest.MapFS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m[e.Name()] = &fstest.MapFile{Data: data}
+		m[e.Name()] = data
 	}
 	return m
 }
 
-func replace(t *testing.T, m fstest.MapFS, name, old, new string) {
+func replace(t *testing.T, m memfs.FS, name, old, new string) {
 	t.Helper()
-	if !bytes.Contains(m[name].Data, []byte(old)) {
+	if !bytes.Contains(m[name], []byte(old)) {
 		t.Fatalf("%s: no %q", name, old)
 	}
-	m[name] = &fstest.MapFile{Data: bytes.ReplaceAll(m[name].Data, []byte(old), []byte(new))}
+	m[name] = bytes.ReplaceAll(m[name], []byte(old), []byte(new))
 }

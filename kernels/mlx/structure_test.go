@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels/folder"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 )
 
@@ -49,9 +49,9 @@ func TestPartsThatDoNotFitAreNamed(t *testing.T) {
 		"scales of two dimensions":   {affine, map[string]folder.Tensor{"x.weight": zeros(u32, 2, 2, 8), "x.scales": zeros(bf16, 4, 1), "x.biases": zeros(bf16, 4, 1)}, "got [2 2 8] words and scales [4 1]"},
 		"a matrix without any words": {affine, map[string]folder.Tensor{"x.weight": zeros(u32, 2, 0), "x.scales": zeros(bf16, 2, 0), "x.biases": zeros(bf16, 2, 0)}, "got [2 0] words"},
 	} {
-		m, err := Open(fstest.MapFS{
-			ConfigName:             {Data: []byte(`{"quantization":` + c.quantization + `}`)},
-			safetensors.SingleName: {Data: folder.Safetensors(c.tensors, map[string]string{"format": "mlx"})},
+		m, err := Open(memfs.FS{
+			ConfigName:             []byte(`{"quantization":` + c.quantization + `}`),
+			safetensors.SingleName: folder.Safetensors(c.tensors, map[string]string{"format": "mlx"}),
 		})
 		switch bad := (*Error)(nil); {
 		case c.want == "" && err != nil:

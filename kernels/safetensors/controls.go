@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 )
 
 // control plants one fault and gives what the checks then say.
@@ -193,10 +193,10 @@ func sampleShapes() map[string][]uint64 {
 }
 
 // sample is a valid snapshot of two shards.
-func sample() fstest.MapFS {
+func sample() memfs.FS {
 	shapes := sampleShapes()
 	names := slices.Sorted(maps.Keys(shapes))
-	fsys := fstest.MapFS{"config.json": {Data: []byte(marshal(sampleConfig()))}}
+	fsys := memfs.FS{"config.json": []byte(marshal(sampleConfig()))}
 	index := map[string]string{}
 	for i, part := range [][]string{names[:len(names)/2], names[len(names)/2:]} {
 		shard := fmt.Sprintf("model-%05d-of-00002.safetensors", i+1)
@@ -210,8 +210,8 @@ func sample() fstest.MapFS {
 			end += size
 			index[name] = shard
 		}
-		fsys[shard] = &fstest.MapFile{Data: append(encodeHeader(list), bytes.Repeat([]byte{0}, int(end))...)}
+		fsys[shard] = append(encodeHeader(list), bytes.Repeat([]byte{0}, int(end))...)
 	}
-	fsys[IndexName] = &fstest.MapFile{Data: []byte(marshal(map[string]any{"metadata": map[string]any{}, "weight_map": index}))}
+	fsys[IndexName] = []byte(marshal(map[string]any{"metadata": map[string]any{}, "weight_map": index}))
 	return fsys
 }

@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 
 	"github.com/weighmaster/weighmaster/fixtures/hostile"
+
+	"github.com/weighmaster/weighmaster/kernels/memfs"
 )
 
 // raw makes a file of a header text and n bytes of data.
@@ -110,10 +112,7 @@ func allocated(f func()) uint64 {
 
 // changed is the built-in snapshot with a change.
 func changed(change func(m map[string][]byte)) fs.FS {
-	m := map[string][]byte{}
-	for name, f := range sample() {
-		m[name] = f.Data
-	}
+	m := sample()
 	change(m)
 	fsys := fstest.MapFS{}
 	for name, b := range m {
@@ -165,7 +164,7 @@ func TestHostileSnapshots(t *testing.T) {
 			t.Errorf("%s: got %v, want a refusal that says %q", name, err, c.want)
 		}
 	}
-	if _, err := OpenSnapshot(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "shard is missing") {
+	if _, err := OpenSnapshot(memfs.FS{}); err == nil || !strings.Contains(err.Error(), "shard is missing") {
 		t.Errorf("empty folder: got %v, want a refusal", err)
 	}
 }
@@ -200,7 +199,7 @@ func FuzzOpen(f *testing.F) {
 }
 
 func FuzzReadIndex(f *testing.F) {
-	f.Add(sample()[IndexName].Data)
+	f.Add(sample()[IndexName])
 	for _, c := range hostile.Indexes() {
 		f.Add(c.Data)
 	}

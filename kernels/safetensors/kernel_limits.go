@@ -15,7 +15,7 @@ func kernelLimits() []kernels.Limit {
 			folder := sample()
 			for name, file := range folder {
 				if strings.HasSuffix(name, ".safetensors") {
-					file.Data = append(bytes.Clone(file.Data[:len(file.Data)-2]), 0xFF, 0xFF)
+					folder[name] = append(bytes.Clone(file[:len(file)-2]), 0xFF, 0xFF)
 				}
 			}
 			return kernels.Unseen(InspectSnapshot(ctx, folder, nil))
