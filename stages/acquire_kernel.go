@@ -18,12 +18,12 @@ import (
 
 // Kinds of fault that the acquire kernel finds.
 const (
-	faultBytes    = "changed-bytes"
-	faultSize     = "wrong-size"
-	faultPointer  = "lfs-pointer"
-	faultOther    = "another-file"
-	faultRange    = "wrong-range"
-	faultRevision = "wrong-revision"
+	faultBytes    = "changed bytes"
+	faultSize     = "wrong size"
+	faultPointer  = "LFS pointer"
+	faultOther    = "another file"
+	faultRange    = "wrong range"
+	faultRevision = "wrong revision"
 )
 
 // AcquireKernel describes the check of acquired files against their publisher's listing.

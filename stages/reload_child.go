@@ -140,5 +140,5 @@ func parityFinding(id string, got, want []uint32) *kernels.Finding {
 		}
 		return fmt.Sprintf("%d ids", len(ids))
 	}
-	return &kernels.Finding{Check: "token-parity", Where: "fixture " + id, Got: show(got), Want: show(want), Hint: "the file's vocabulary is not the one that the fixtures were made with"}
+	return &kernels.Finding{Check: "token parity", Where: "fixture " + id, Got: show(got), Want: show(want), Hint: "the file's vocabulary is not the one that the fixtures were made with"}
 }

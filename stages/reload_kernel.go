@@ -17,10 +17,10 @@ import (
 
 // Kinds of fault that the reload kernel finds.
 const (
-	faultNetwork = "open-network"
-	faultAnswer  = "wrong-answer"
-	faultReread  = "other-bytes"
-	faultParity  = "token-parity"
+	faultNetwork = "open network"
+	faultAnswer  = "wrong answer"
+	faultReread  = "other bytes"
+	faultParity  = "token parity"
 )
 
 // ReloadKernel describes the reload of delivered bytes.

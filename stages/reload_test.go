@@ -123,7 +123,7 @@ func TestReloadRefusesOtherBytesWrongAnswersAndWrongIDs(t *testing.T) {
 	}{
 		"other bytes":    {&other, "digest"},
 		"a wrong answer": {edited(`"text": "`, `"text": " `), "answer"},
-		"wrong ids":      {edited("\"prompt_ids\": [\n    1,", "\"prompt_ids\": [\n    2,"), "token-parity"},
+		"wrong ids":      {edited("\"prompt_ids\": [\n    1,", "\"prompt_ids\": [\n    2,"), "token parity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := Reload{}.Run(t.Context(), c.run)

@@ -24,20 +24,20 @@ type fault struct {
 }
 
 var faults = []fault{
-	{"bf16-bit", "a weight of BF16 that differs in one bit", (*controls).bf16Bit},
-	{"f32-ulp", "a weight of F32 that differs in the last bit", (*controls).f32Ulp},
-	{"q8_0-scale", "a Q8_0 scale that differs in one bit", (*controls).q8Scale},
-	{"q8_0-code", "a Q8_0 code that differs by one", (*controls).q8Code},
-	{"block-scale", "a Q4_K scale that differs in one bit", (*controls).blockScale},
-	{"block-code", "a Q4_K code of another value", (*controls).blockCode},
-	{"other-source", "Q4_K codes of the source after a pass through Q8_0", (*controls).otherSource},
-	{"withheld-matrix", "Q4_K blocks made with an importance matrix that is not at hand", (*controls).withheld},
-	{"matrix-claim", "a claim about an importance matrix that was not used", (*controls).matrixClaim},
-	{"row-order", "the rows of one head in the checkpoint's order, or two rows exchanged", (*controls).rowOrder},
-	{"tensor-name", "a tensor under another name", (*controls).tensorName},
+	{"BF16 bit", "a weight of BF16 that differs in one bit", (*controls).bf16Bit},
+	{"F32 ulp", "a weight of F32 that differs in the last bit", (*controls).f32Ulp},
+	{"Q8_0 scale", "a Q8_0 scale that differs in one bit", (*controls).q8Scale},
+	{"Q8_0 code", "a Q8_0 code that differs by one", (*controls).q8Code},
+	{"block scale", "a Q4_K scale that differs in one bit", (*controls).blockScale},
+	{"block code", "a Q4_K code of another value", (*controls).blockCode},
+	{"other source", "Q4_K codes of the source after a pass through Q8_0", (*controls).otherSource},
+	{"withheld matrix", "Q4_K blocks made with an importance matrix that is not at hand", (*controls).withheld},
+	{"matrix claim", "a claim about an importance matrix that was not used", (*controls).matrixClaim},
+	{"row order", "the rows of one head in the checkpoint's order, or two rows exchanged", (*controls).rowOrder},
+	{"tensor name", "a tensor under another name", (*controls).tensorName},
 	{"hyper-parameter", "a hyper-parameter of another value", (*controls).hyperParameter},
 	{"token", "a token of another text", (*controls).token},
-	{"chat-template", "a chat template with another character", (*controls).template},
+	{"chat template", "a chat template with another character", (*controls).template},
 	{"truncation", "a product that lacks its last byte", (*controls).truncation},
 }
 

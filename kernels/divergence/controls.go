@@ -14,7 +14,7 @@ import (
 
 // Kinds of fault that a run plants.
 const (
-	faultFinite     = "non-finite"
+	faultFinite     = "number that is not finite"
 	faultPrediction = "prediction"
 	faultOrder      = "order"
 	faultDomain     = "domain"

@@ -10,10 +10,10 @@ import (
 
 // Kinds of fault that a run plants.
 const (
-	faultAnswer = "wrong-answer"
-	faultCut    = "cut-response"
-	faultPrompt = "prompt-ids"
-	faultModel  = "wrong-weights"
+	faultAnswer = "wrong answer"
+	faultCut    = "cut response"
+	faultPrompt = "prompt ids"
+	faultModel  = "wrong weights"
 )
 
 // planter puts faults into the record of one fixture and judges it again, and

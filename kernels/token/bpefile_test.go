@@ -127,7 +127,7 @@ func TestDoubleBOS(t *testing.T) {
 		}
 		report, err := token.Parity(t.Context(), e, e, []string{"a b", " th"})
 		i := slices.IndexFunc(report.Metrics, func(m kernels.Metric) bool { return m.Name == "warnings" })
-		if err != nil || i < 0 || (report.Metrics[i].Value > 0) != (x.want != "") || !strings.Contains(report.Metrics[i].Identity["double-bos"], x.want) {
+		if err != nil || i < 0 || (report.Metrics[i].Value > 0) != (x.want != "") || !strings.Contains(report.Metrics[i].Identity["double BOS"], x.want) {
 			t.Errorf("%s: got the metrics %v %v, want a warning in them: %v", x.name, report.Metrics, err, x.want != "")
 		}
 	}

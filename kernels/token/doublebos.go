@@ -34,7 +34,7 @@ func (b bosMarks) doubled(addBOS bool, bos string) []kernels.Finding {
 		return nil
 	}
 	return []kernels.Finding{{
-		Check: "double-bos", Where: "tokenizer.chat_template, tokenizer.ggml.add_bos_token", Got: got + " beside add_bos_token true", Want: "BOS from one of them",
+		Check: "double BOS", Where: "tokenizer.chat_template, tokenizer.ggml.add_bos_token", Got: got + " beside add_bos_token true", Want: "BOS from one of them",
 		Hint: "a prompt made by the template and encoded with special tokens starts with BOS twice; encode it without",
 	}}
 }

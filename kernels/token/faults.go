@@ -37,11 +37,11 @@ var faults = []struct {
 	name, about string
 	plant       func(Encoder, []string) (copy Encoder, why string)
 }{
-	{"swapped-ids", "two ids swapped", swapIDs},
-	{"dropped-space", "a space before the text dropped", dropSpace},
-	{"doubled-bos", "the id at the start of a text doubled", doubleStart},
-	{"changed-merge", "a merge missing", dropMerge},
-	{"changed-text", "a space lost in decoding", loseSpace},
+	{"swapped ids", "two ids swapped", swapIDs},
+	{"dropped space", "a space before the text dropped", dropSpace},
+	{"doubled BOS", "the id at the start of a text doubled", doubleStart},
+	{"changed merge", "a merge missing", dropMerge},
+	{"changed text", "a space lost in decoding", loseSpace},
 }
 
 func faultNames() []string {

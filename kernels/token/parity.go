@@ -14,7 +14,7 @@ import (
 
 // The kernel's identity.
 const (
-	Name    = "token-parity"
+	Name    = "token parity"
 	Version = "1.0.0"
 	Spec    = "https://huggingface.co/docs/tokenizers/pipeline"
 )
