@@ -5,17 +5,8 @@ import (
 	"math"
 )
 
-// Uint8 makes a UINT8 value.
-func Uint8(n uint8) Value { return Value{Type: TypeUint8, num: uint64(n)} }
-
-// Int8 makes an INT8 value.
-func Int8(n int8) Value { return Value{Type: TypeInt8, num: uint64(uint8(n))} }
-
 // Uint16 makes a UINT16 value.
 func Uint16(n uint16) Value { return Value{Type: TypeUint16, num: uint64(n)} }
-
-// Int16 makes an INT16 value.
-func Int16(n int16) Value { return Value{Type: TypeInt16, num: uint64(uint16(n))} }
 
 // Uint32 makes a UINT32 value.
 func Uint32(n uint32) Value { return Value{Type: TypeUint32, num: uint64(n)} }
@@ -68,11 +59,6 @@ func Uint32s(s []uint32) Value {
 // Int32s makes an ARRAY of INT32.
 func Int32s(s []int32) Value {
 	return fixed(TypeInt32, len(s), func(i int) uint64 { return uint64(uint32(s[i])) })
-}
-
-// Int64s makes an ARRAY of INT64.
-func Int64s(s []int64) Value {
-	return fixed(TypeInt64, len(s), func(i int) uint64 { return uint64(s[i]) })
 }
 
 // Float32s makes an ARRAY of FLOAT32.
