@@ -10,6 +10,7 @@ import (
 	"github.com/weighmaster/weighmaster/fixtures/hostile"
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/kerneltest"
 )
 
 func TestKernelFindsEveryPlantedFault(t *testing.T) {
@@ -26,17 +27,7 @@ func TestKernelFindsEveryPlantedFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range r.Controls.Results {
-			if !c.Red {
-				t.Errorf("%s: control %q came out green: %s", name, c.Name, c.Detail)
-			}
-		}
-		if r.Verdict != kernels.Passed || r.Controls.Planted != len(controls)+len(splitControls) {
-			t.Errorf("%s: got %s, %d planted, %v; want passed and %d", name, r.Verdict, r.Controls.Planted, r.Findings, len(controls)+len(splitControls))
-		}
-		if err := Kernel().CheckFaults(r.Controls); err != nil {
-			t.Error(err)
-		}
+		kerneltest.Passes(t, name, Kernel(), r)
 		if !bytes.Equal(b, before) {
 			t.Errorf("%s: planting changed the input", name)
 		}
@@ -90,9 +81,7 @@ func TestInspectSplit(t *testing.T) {
 
 // TestKernelLimitsAreAsStated tries every limit.
 func TestKernelLimitsAreAsStated(t *testing.T) {
-	if c := Kernel().Check(t.Context()); c.Verdict != kernels.Passed || len(c.LimitProblems) > 0 {
-		t.Errorf("got %s %s %v", c.Verdict, c.Failure, c.LimitProblems)
-	}
+	kerneltest.Sound(t, Kernel())
 }
 
 // TestReportNamesProfiles: a file that is refused here and loaded by others says so.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
-	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
+	"github.com/weighmaster/weighmaster/kernels/kerneltest"
 )
 
 func open(t testing.TB, b []byte) *Matrix {
@@ -69,20 +69,7 @@ func TestKernelFindsEveryPlantedFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range r.Controls.Results {
-			if !c.Red {
-				t.Errorf("%s: control %q came out green: %s", name, c.Name, c.Detail)
-			}
-		}
-		if r.Verdict != kernels.Passed || r.Controls.Planted != len(controls) {
-			t.Errorf("%s: got %s, %d planted, %v; want passed and %d", name, r.Verdict, r.Controls.Planted, r.Findings, len(controls))
-		}
-		if err := Kernel().CheckFaults(r.Controls); err != nil {
-			t.Error(err)
-		}
-		if err := Kernel().CheckGates(r); err != nil {
-			t.Error(err)
-		}
+		kerneltest.Passes(t, name, Kernel(), r)
 		if !bytes.Equal(b, before) {
 			t.Errorf("%s: planting changed the input", name)
 		}
@@ -90,10 +77,7 @@ func TestKernelFindsEveryPlantedFault(t *testing.T) {
 }
 
 func TestTheKernelsLimitsAreAsStated(t *testing.T) {
-	c := Kernel().Check(t.Context())
-	if c.Verdict != kernels.Passed || len(c.LimitProblems) > 0 {
-		t.Errorf("got %s %s %v, want passed without limit problems", c.Verdict, c.Failure, c.LimitProblems)
-	}
+	kerneltest.Sound(t, Kernel())
 }
 
 func TestWritingGivesTheRealBytes(t *testing.T) {
