@@ -2,37 +2,21 @@ package compressed
 
 import (
 	"context"
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 
-	"github.com/weighmaster/weighmaster/kernels/folder"
-	"github.com/weighmaster/weighmaster/kernels/safetensors"
+	"github.com/weighmaster/weighmaster/kernels/folder/foldertest"
 )
-
-// sparse writes a file whose tensors are holes of zeros.
-func sparse(t *testing.T, dir string, header map[string]any, size int64) {
-	t.Helper()
-	text := folder.JSON(header)
-	path := filepath.Join(dir, safetensors.SingleName)
-	if err := os.WriteFile(path, slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, int64(8+len(text))+size); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestMemoryIsBounded compares a matrix of two rows of 4 million weights with
 // more scales than are held at once.
 func TestMemoryIsBounded(t *testing.T) {
 	const width = 1 << 22
 	source, product := t.TempDir(), t.TempDir()
-	sparse(t, source, map[string]any{"x.weight": map[string]any{"dtype": "BF16", "shape": []int{2, width}, "data_offsets": []int{0, 4 * width}}}, 4*width)
-	sparse(t, product, map[string]any{
+	foldertest.Sparse(t, source, map[string]any{"x.weight": map[string]any{"dtype": "BF16", "shape": []int{2, width}, "data_offsets": []int{0, 4 * width}}}, 4*width)
+	foldertest.Sparse(t, product, map[string]any{
 		"x.weight":       map[string]any{"dtype": "F8_E4M3", "shape": []int{2, width}, "data_offsets": []int{0, 2 * width}},
 		"x.weight_scale": map[string]any{"dtype": "F32", "shape": []int{1, width / 16}, "data_offsets": []int{2 * width, 2*width + width/4}},
 	}, 2*width+width/4)

@@ -68,7 +68,7 @@ func TestAFaultyMatrixIsRefusedBeforeItIsUsed(t *testing.T) {
 			}
 			r, err := Compare(t.Context(), gguf1(t, "BF16.gguf"), gguf1(t, "Q4_K_M-im.gguf"), faulty(t, c.change))
 			if c.want == "" {
-				if err != nil || r.Kind == NotDerived {
+				if err != nil || r.Kind != Quantization {
 					t.Errorf("got %q, %v, want it used", r.Kind, err)
 				}
 				return

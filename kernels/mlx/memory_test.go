@@ -2,38 +2,22 @@ package mlx
 
 import (
 	"context"
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 
-	"github.com/weighmaster/weighmaster/kernels/folder"
-	"github.com/weighmaster/weighmaster/kernels/safetensors"
+	"github.com/weighmaster/weighmaster/kernels/folder/foldertest"
 )
-
-// sparse writes a file whose tensors are holes of zeros.
-func sparse(t *testing.T, dir string, header map[string]any, size int64) {
-	t.Helper()
-	text := folder.JSON(header)
-	path := filepath.Join(dir, safetensors.SingleName)
-	if err := os.WriteFile(path, slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, int64(8+len(text))+size); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestMemoryIsBounded compares a matrix of one row of 16 million weights: no
 // more than a few chunks are held, and nothing is allocated for each group.
 func TestMemoryIsBounded(t *testing.T) {
 	const width = 1 << 24
 	source, product := t.TempDir(), t.TempDir()
-	sparse(t, source, map[string]any{"x.weight": map[string]any{"dtype": "BF16", "shape": []int{1, width}, "data_offsets": []int{0, 2 * width}}}, 2*width)
+	foldertest.Sparse(t, source, map[string]any{"x.weight": map[string]any{"dtype": "BF16", "shape": []int{1, width}, "data_offsets": []int{0, 2 * width}}}, 2*width)
 	groups := width / 64
-	sparse(t, product, map[string]any{
+	foldertest.Sparse(t, product, map[string]any{
 		"__metadata__": map[string]string{"format": "mlx"},
 		"x.weight":     map[string]any{"dtype": "U32", "shape": []int{1, width / 8}, "data_offsets": []int{0, width / 2}},
 		"x.scales":     map[string]any{"dtype": "BF16", "shape": []int{1, groups}, "data_offsets": []int{width / 2, width/2 + 2*groups}},
