@@ -46,8 +46,16 @@ func FirstDifference(ctx context.Context, a, b io.Reader) (int64, error) {
 	}
 }
 
-// AddInputs adds the files of a folder that match, by content, to a report.
-func AddInputs(ctx context.Context, rep *kernels.Report, side string, fsys fs.FS, match func(name string) bool) error {
+// AddInputs adds the files of a source and of the folder made from it that
+// match, by content, to a report.
+func AddInputs(ctx context.Context, rep *kernels.Report, source, product fs.FS, match func(name string) bool) error {
+	if err := addInputs(ctx, rep, "source", source, match); err != nil {
+		return err
+	}
+	return addInputs(ctx, rep, "folder", product, match)
+}
+
+func addInputs(ctx context.Context, rep *kernels.Report, side string, fsys fs.FS, match func(name string) bool) error {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return fmt.Errorf("folder: %s: %w", side, err)

@@ -51,13 +51,8 @@ func Check(ctx context.Context, source, product fs.FS) (kernels.Report, error) {
 	for _, f := range found {
 		rep.Find(f)
 	}
-	for _, side := range []struct {
-		name string
-		fsys fs.FS
-	}{{"source", source}, {"folder", product}} {
-		if err := folder.AddInputs(ctx, &rep, side.name, side.fsys, isInput); err != nil {
-			return rep, err
-		}
+	if err := folder.AddInputs(ctx, &rep, source, product, isInput); err != nil {
+		return rep, err
 	}
 	r.describe(&rep)
 	p, err := newPlanter(source, product)
