@@ -76,11 +76,13 @@ func contests(binary string, m model) (list []contest, left []string) {
 		left = append(left, "openssl is not installed")
 	}
 	list = append(list,
-		contest{name: "compare snapshot with BF16", beside: "cmp of two equal files", ours: []string{binary, "compare", snapshot, bf16}, theirs: []string{"cmp", bf16, m.path("BF16-copy.gguf")}})
+		contest{name: "compare snapshot with BF16, then SHA-256", beside: "cmp, then sha256sum", ours: []string{binary, "compare", snapshot, bf16},
+			theirs: []string{"sh", "-c", `cmp "$1" "$2" && sha256sum "$1"`, "sh", bf16, m.path("BF16-copy.gguf")}},
+		contest{name: "compare snapshot with BF16", beside: "cmp of two equal files", ours: []string{binary, "compare", "--digest=false", snapshot, bf16}, theirs: []string{"cmp", bf16, m.path("BF16-copy.gguf")}})
 	if python := os.Getenv("WEIGHMASTER_GGUF_PYTHON"); python != "" {
 		script, err := filepath.Abs(".ci/measure/numpy_compare.py")
 		if err == nil {
-			list = append(list, contest{name: "compare snapshot with BF16", beside: "a numpy and gguf script", ours: []string{binary, "compare", snapshot, bf16}, theirs: []string{python, script, snapshot, bf16}})
+			list = append(list, contest{name: "compare snapshot with BF16", beside: "a numpy and gguf script", ours: []string{binary, "compare", "--digest=false", snapshot, bf16}, theirs: []string{python, script, snapshot, bf16}})
 		}
 	} else {
 		left = append(left, "the numpy and gguf script: WEIGHMASTER_GGUF_PYTHON is not set")
@@ -90,7 +92,7 @@ func contests(binary string, m model) (list []contest, left []string) {
 		return list, append(left, "recomputation beside llama-quantize: WEIGHMASTER_LLAMA_QUANTIZE is not set")
 	}
 	for _, p := range products {
-		ours, theirs := []string{binary, "compare", bf16, m.path(p.file())}, []string{quantize}
+		ours, theirs := []string{binary, "compare", "--digest=false", bf16, m.path(p.file())}, []string{quantize}
 		if p.matrix {
 			ours = append(ours, "--imatrix", m.path("imatrix.gguf"))
 			theirs = append(theirs, "--imatrix", m.path("imatrix.gguf"))

@@ -20,6 +20,7 @@ import (
 
 func (a *app) compareCommand() *cobra.Command {
 	var matrix string
+	var hash bool
 	cmd := &cobra.Command{
 		Use: "compare SOURCE TARGET", Short: "Tell, from the bytes alone, what TARGET is to SOURCE", Args: cobra.ExactArgs(2),
 		Long: "Compare needs no ledger and no setup. SOURCE and TARGET are each a GGUF file (of a split one, any part), a Hugging Face folder, or one that MLX,\n" +
@@ -33,7 +34,7 @@ func (a *app) compareCommand() *cobra.Command {
 			"architecture without a mapping, a vocabulary that could not be derived, rows in the other rotary order, a source that cannot be read, or nothing that could be compared.",
 		Example: "  weighmaster compare snapshot/ model-Q4_K_M.gguf\n  weighmaster compare model-BF16.gguf model-Q4_K_M.gguf --imatrix imatrix.gguf\n  weighmaster compare old.gguf new.gguf --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rel, err := compare(cmd.Context(), args[0], args[1], matrix)
+			rel, err := compare(cmd.Context(), args[0], args[1], matrix, hash)
 			if err != nil {
 				return err
 			}
@@ -43,6 +44,7 @@ func (a *app) compareCommand() *cobra.Command {
 			return compareExit(rel)
 		},
 	}
+	cmd.Flags().BoolVar(&hash, "digest", true, "hash the whole of a GGUF file that is recomputed; --digest=false leaves that read out")
 	cmd.Flags().StringVar(&matrix, "imatrix", "", "importance matrix that TARGET was made with (GGUF or .dat)")
 	return cmd
 }
@@ -64,7 +66,7 @@ func compareExit(rel derive.Relation) error {
 	return nil
 }
 
-func compare(ctx context.Context, from, to, matrix string) (derive.Relation, error) {
+func compare(ctx context.Context, from, to, matrix string, hash bool) (derive.Relation, error) {
 	before, err := stamps(from, to)
 	if err != nil {
 		return derive.Relation{}, usage("%v", err)
@@ -84,6 +86,7 @@ func compare(ctx context.Context, from, to, matrix string) (derive.Relation, err
 		return derive.Relation{}, err
 	}
 	defer closeMatrix()
+	o.NoDigest = !hash
 	rel, err := derive.Compare(ctx, source, target, o)
 	if changed := before.check(from, to); changed != nil {
 		return derive.Relation{}, usage("%v", changed)

@@ -105,8 +105,12 @@ func (a *app) printWhole(w *derive.Whole) {
 	if w == nil {
 		return
 	}
-	if w.Digest != "" {
-		a.printf("  whole file recomputed: %s, %d bytes\n", w.Digest, w.Size)
+	if w.Fits {
+		name := "not hashed"
+		if w.Digest != "" {
+			name = w.Digest.String()
+		}
+		a.printf("  whole file recomputed: %s, %d bytes\n", name, w.Size)
 		if len(w.Given) > 0 {
 			a.printf("     with these keys as it claims them: %s\n", strings.Join(w.Given, ", "))
 		}

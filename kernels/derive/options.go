@@ -13,6 +13,7 @@ import (
 type Options struct {
 	Matrix       *imatrix.Matrix // nil for none
 	MatrixDigest godigest.Digest // of the matrix's file, shown as it is given
+	NoDigest     bool            // recompute the whole file without hashing it
 }
 
 // held is how many tensors' parts of a matrix are in memory at once. Work goes

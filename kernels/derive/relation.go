@@ -178,7 +178,7 @@ func compareSides(ctx context.Context, src, dst *side, o Options) (Relation, err
 	var match recipe.Match
 	r.Recipe, match = recognize(dst, r.Matrix != nil && (r.Matrix.Claim != "" || len(r.Matrix.Used) > 0))
 	if r.Class == ClassA && r.Kind != RowsMoved {
-		if r.Whole, err = whole(ctx, src, dst, inv, match); err != nil {
+		if r.Whole, err = whole(ctx, src, dst, inv, match, o); err != nil {
 			return Relation{}, err
 		}
 	}

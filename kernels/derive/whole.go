@@ -3,7 +3,6 @@ package derive
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -13,14 +12,18 @@ import (
 
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/convert"
+	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/recipe"
 )
 
 // Whole is the claim about the whole file of a target all of whose tensors are class A.
 type Whole struct {
-	// Digest is that of the recomputed file: a header made from the source, and the
-	// proven tensors. It is the target's own, or empty where the header differs.
+	// Fits tells that the recomputed header is the target's, byte for byte. As its
+	// tensors are proven and its padding is zero, so is every byte of the file.
+	Fits bool `json:"fits"`
+	// Digest is that of the recomputed file, which is the target's own. It is empty
+	// where the header differs, and where no digest was asked for.
 	Digest godigest.Digest `json:"digest"`
 	Size   int64           `json:"size"` // bytes of the recomputed file
 	// Given are the keys whose values no source determines, taken from the target as it claims them.
@@ -38,7 +41,7 @@ type header struct {
 }
 
 // whole recomputes the target's file, under every tool that could have written it.
-func whole(ctx context.Context, src, dst *side, inv *inventory, rec recipe.Match) (*Whole, error) {
+func whole(ctx context.Context, src, dst *side, inv *inventory, rec recipe.Match, o Options) (*Whole, error) {
 	if dst.snapshot() || len(dst.file.Parts) > 1 || dst.file.Order.String() != "LittleEndian" || inv.nearly {
 		return nil, nil
 	}
@@ -52,8 +55,11 @@ func whole(ctx context.Context, src, dst *side, inv *inventory, rec recipe.Match
 		if err != nil {
 			return nil, err
 		}
-		if w.Digest != "" {
-			return w, nil
+		if w.Fits && !o.NoDigest {
+			w.Digest, err = digest.SHA256(ctx, dst.file.Parts[0].R, w.Size)
+		}
+		if err != nil || w.Fits {
+			return w, err
 		}
 		if best == nil || len(w.Findings) < len(best.Findings) {
 			best = w
@@ -193,8 +199,7 @@ func claimed(dst *side) (o convert.Options, given []string) {
 // errHeader ends the writing of a file that is not the target.
 var errHeader = errors.New("the header differs")
 
-// hold writes the file that the header begins, with the target's proven
-// tensors, and compares it with the target byte for byte while it hashes it.
+// hold writes the header and compares it with the target's byte for byte.
 func (h header) hold(ctx context.Context, dst *side) (*Whole, error) {
 	w := &Whole{Given: append([]string{}, h.given...), Findings: []kernels.Finding{}}
 	sources := make([]gguf.TensorSource, len(h.tensors))
@@ -208,19 +213,18 @@ func (h header) hold(ctx context.Context, dst *side) (*Whole, error) {
 		sources[i].Dims, sources[i].Type = t.Dims, t.Type
 	}
 	against := &comparing{ctx: ctx, r: dst.file.Parts[0].R, size: dst.file.Parts[0].Size}
-	sum := sha256.New()
-	err := gguf.Write(io.MultiWriter(against, sum), h.kvs, sources)
+	size, err := gguf.WriteHeader(against, h.kvs, sources)
 	switch {
 	case errors.Is(err, errHeader):
 		h.explain(w, dst, against.at)
 		return w, nil
 	case err != nil:
 		return nil, fmt.Errorf("recompute the whole file: %w", err)
-	case against.at != against.size:
-		w.find("file", fmt.Sprintf("%d bytes", against.size), fmt.Sprintf("%d bytes", against.at))
+	case size != against.size:
+		w.find("file", fmt.Sprintf("%d bytes", against.size), fmt.Sprintf("%d bytes", size))
 		return w, nil
 	}
-	w.Digest, w.Size = godigest.NewDigestFromBytes(godigest.SHA256, sum.Sum(nil)), against.at
+	w.Fits, w.Size = true, size
 	return w, nil
 }
 

@@ -63,7 +63,7 @@ func TestTheWholeFileIsRecomputed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Class != ClassA || r.Whole == nil {
+			if r.Class != ClassA || r.Whole == nil || !r.Whole.Fits {
 				t.Fatalf("got %q, class %q, whole file %v; want class A with the whole file", r.Kind, r.Class, r.Whole)
 			}
 			if want := digestOf(t, c.target); r.Whole.Digest != want || r.Whole.Size != file.Size {
@@ -100,12 +100,25 @@ func TestAHeaderThatIsNotTheToolsIsNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Class != ClassA || r.Whole == nil || r.Whole.Digest != "" || len(r.Whole.Findings) != 1 {
+			if r.Class != ClassA || r.Whole == nil || r.Whole.Fits || r.Whole.Digest != "" || len(r.Whole.Findings) != 1 {
 				t.Fatalf("got class %q, whole %+v; want class A, no digest and one finding", r.Class, r.Whole)
 			}
 			if f := r.Whole.Findings[0]; len(f.Where) < len(c.where) || f.Where[:len(c.where)] != c.where {
 				t.Errorf("got %s, want %s named", f, c.where)
 			}
 		})
+	}
+}
+
+// TestTheWholeFileNeedNotBeHashed: without a digest the header is held all the same.
+func TestTheWholeFileNeedNotBeHashed(t *testing.T) {
+	file := readFile(t, grouped(t, "Q8_0.gguf"))
+	r, err := Compare(t.Context(), gguf1(t, "BF16.gguf"), Input{GGUF: &file}, Options{NoDigest: true})
+	if err != nil || r.Whole == nil || !r.Whole.Fits || r.Whole.Digest != "" || r.Whole.Size != file.Size {
+		t.Fatalf("got %+v, %v; want the whole file without a digest", r.Whole, err)
+	}
+	file = rewrite(t, grouped(t, "Q8_0.gguf"), func(_ *testing.T, r *rewritten) { r.set("general.size_label", gguf.String("70B")) })
+	if r, err = Compare(t.Context(), gguf1(t, "BF16.gguf"), Input{GGUF: &file}, Options{NoDigest: true}); err != nil || r.Whole == nil || r.Whole.Fits || len(r.Whole.Findings) != 1 {
+		t.Errorf("got %+v, %v; want the key named", r.Whole, err)
 	}
 }

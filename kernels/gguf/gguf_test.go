@@ -40,6 +40,10 @@ func TestReencode(t *testing.T) {
 		} else if !bytes.Equal(out.Bytes(), b) {
 			t.Errorf("%s: written again it is another file", path)
 		}
+		var head bytes.Buffer
+		if size, err := WriteHeader(&head, f.KVs, sources); err != nil || size != int64(len(b)) || !bytes.Equal(head.Bytes(), b[:f.DataOffset]) {
+			t.Errorf("%s: got a header of %d bytes for a file of %d bytes, %v; want its first %d for %d", path, head.Len(), size, err, f.DataOffset, len(b))
+		}
 		return nil
 	})
 	if err != nil {

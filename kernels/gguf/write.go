@@ -33,6 +33,43 @@ func Write(w io.Writer, kvs []KV, tensors []TensorSource) error {
 		return err
 	}
 	e := &encoder{w: bufio.NewWriterSize(w, 256<<10)}
+	e.header(kvs, tensors, offsets, align)
+	for i, t := range tensors {
+		e.tensor(t, sizes[i])
+		e.pad(align)
+	}
+	if e.err != nil {
+		return e.err
+	}
+	return e.w.Flush()
+}
+
+// WriteHeader writes what [Write] writes before the tensor data, padding
+// included, and gives the size in bytes of the whole file that it begins. The
+// tensors' Data is not called.
+func WriteHeader(w io.Writer, kvs []KV, tensors []TensorSource) (size int64, err error) {
+	align, err := checkKVs(kvs)
+	if err != nil {
+		return 0, err
+	}
+	sizes, offsets, err := checkSources(tensors, align)
+	if err != nil {
+		return 0, err
+	}
+	e := &encoder{w: bufio.NewWriterSize(w, 256<<10)}
+	e.header(kvs, tensors, offsets, align)
+	if e.err != nil {
+		return 0, e.err
+	}
+	size = e.n
+	if last := len(tensors) - 1; last >= 0 {
+		padded, _ := pad(sizes[last], align) // it fits: checkSources
+		size += offsets[last] + padded
+	}
+	return size, e.w.Flush()
+}
+
+func (e *encoder) header(kvs []KV, tensors []TensorSource, offsets []int64, align uint64) {
 	e.raw(magic)
 	e.uint(3, 4)
 	e.uint(uint64(len(tensors)), 8)
@@ -52,14 +89,6 @@ func Write(w io.Writer, kvs []KV, tensors []TensorSource) error {
 		e.uint(uint64(offsets[i]), 8)
 	}
 	e.pad(align)
-	for i, t := range tensors {
-		e.tensor(t, sizes[i])
-		e.pad(align)
-	}
-	if e.err != nil {
-		return e.err
-	}
-	return e.w.Flush()
 }
 
 func checkKVs(kvs []KV) (align uint64, err error) {
