@@ -10,10 +10,10 @@ const (
 	MaxKey       = 1<<16 - 1
 	MaxName      = 1<<16 - 1 // bytes of a tensor name; see also [NameWarning]
 	MaxString    = 64 << 20  // bytes of one string value
-	MaxElements  = 1 << 26   // elements of one array
+	MaxElements  = 1 << 22   // elements of one array
 	MaxDepth     = 4         // arrays within arrays
 	MaxDims      = 4         // dimensions of a tensor
-	MaxHeader    = 1 << 30   // bytes before the tensor data
+	MaxHeader    = 1 << 28   // bytes before the tensor data
 	MaxAlignment = 1 << 20   // bytes
 	MaxParts     = 1<<16 - 1 // files of a split model
 
