@@ -38,12 +38,14 @@ func (a *app) printRelation(source, target string, rel derive.Relation) {
 	for _, n := range rel.Notes {
 		a.printf("  note: %s\n", n)
 	}
-	for _, f := range rel.Findings {
+	for _, f := range rel.Findings[:min(shown, len(rel.Findings))] {
 		a.printf("%s %s\n", findingMark(rel, f.Check), f)
 	}
-	for _, f := range rel.Metadata {
+	a.printMore(len(rel.Findings), "findings")
+	for _, f := range rel.Metadata[:min(shown, len(rel.Metadata))] {
 		a.printf("%s %s\n", metadataMark(rel, f), f)
 	}
+	a.printMore(len(rel.Metadata), "findings beside the weights")
 	if rel.TemplateDiff != "" {
 		a.printf("%s", indent(rel.TemplateDiff))
 	}
@@ -135,32 +137,58 @@ func (a *app) printBijection(b *derive.Bijection) {
 	a.printf("  content: %d tensors of the target are in the source, %d of them with rows in another order\n", len(b.Matches), moved)
 }
 
-// printTensors lists the tensors that are not class A.
+// printTensors lists the tensors that are not class A, by what remains unproven of them.
 func (a *app) printTensors(list []derive.TensorRelation) {
+	var order []string
+	groups := map[string][]derive.TensorRelation{}
 	for _, t := range list {
 		if t.Class == derive.ClassA {
 			continue
 		}
-		class, numbers := string(t.Class), ""
-		if class == "" {
-			class = "none"
+		class := "class " + string(t.Class)
+		if t.Class == derive.None {
+			class = "of no class"
 		}
-		if t.Error != nil {
-			numbers += fmt.Sprintf(", relative RMS error %.3g", *t.Error)
+		head := class + ", unproven: " + t.Unproven
+		if groups[head] == nil {
+			order = append(order, head)
 		}
-		if t.ErrorRatio != nil {
-			numbers += fmt.Sprintf(", %.4g of the recomputed one's", *t.ErrorRatio)
-		}
-		blocks := fmt.Sprintf(", %d of %d blocks differ", t.Differing, t.Blocks)
-		if t.Differing == 0 { // nothing was recomputed beside it
-			blocks = ""
-		}
-		if t.Class == derive.ClassD {
-			numbers += "; not verified"
-		}
-		a.printf("     %s %s: class %s%s%s\n", t.Name, t.Type, class, blocks, numbers)
-		a.printf("       unproven: %s\n", t.Unproven)
+		groups[head] = append(groups[head], t)
 	}
+	for _, head := range order {
+		group := groups[head]
+		a.printf("  %d tensors %s\n", len(group), head)
+		for _, t := range group[:min(shown, len(group))] {
+			a.printf("     %s %s%s\n", t.Name, t.Type, tensorNumbers(t))
+		}
+		a.printMore(len(group), "tensors")
+	}
+}
+
+// shown is how many findings or tensors of a kind are printed.
+const shown = 12
+
+func (a *app) printMore(n int, what string) {
+	if n > shown {
+		a.printf("     and %d more %s; --json lists all\n", n-shown, what)
+	}
+}
+
+func tensorNumbers(t derive.TensorRelation) string {
+	numbers := ""
+	if t.Differing > 0 { // else nothing was recomputed beside it
+		numbers += fmt.Sprintf(", %d of %d blocks differ", t.Differing, t.Blocks)
+	}
+	if t.Error != nil {
+		numbers += fmt.Sprintf(", relative RMS error %.3g", *t.Error)
+	}
+	if t.ErrorRatio != nil {
+		numbers += fmt.Sprintf(", %.4g of the recomputed one's", *t.ErrorRatio)
+	}
+	if t.Class == derive.ClassD {
+		numbers += "; not verified"
+	}
+	return numbers
 }
 
 func indent(text string) string {

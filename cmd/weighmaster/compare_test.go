@@ -29,7 +29,7 @@ func TestCompareOfRealFiles(t *testing.T) {
 		{"class A of another build", []string{real("BF16.gguf"), real("fma-build/Q6_K.gguf")}, 0, []string{`class of proof A`, `build of the quantizers: gcc-fma`}},
 		{"class C", []string{real("BF16.gguf"), real("Q6_K-im.gguf")}, 0,
 			[]string{`class of proof C`, `the importance matrix is not at hand; codes are exact in every block`, `importance matrix claimed: file "[^"]+", dataset "corpus.txt", 28 entries, 40 chunks \(a name, not a digest\)`}},
-		{"class D", []string{real("BF16.gguf"), real("IQ4_XS-im.gguf")}, 2, []string{`not recomputed\n`, `class of proof D`, `class D, .*; not verified`}},
+		{"class D", []string{real("BF16.gguf"), real("IQ4_XS-im.gguf")}, 2, []string{`not recomputed\n`, `class of proof D`, `tensors class D, unproven: (?s:.*)\n     \S+ IQ4_XS.*; not verified`}},
 		{"not derived", []string{real("BF16.gguf"), real("forged/Q4_K_M-made-from-Q8_0.gguf")}, 1,
 			[]string{`not derived`, `FAIL codes: tensor .*the codes follow the source after a pass through Q8_0`}},
 		{"a re-upload", []string{real("Q4_K_M.gguf"), real("Q6_K.gguf")}, 2, []string{`change: another recipe: Q4_K_M before, Q6_K now`}},
@@ -101,7 +101,7 @@ func TestCompareJudgesWhatStandsBesideTheWeights(t *testing.T) {
 		"a matrix that is none":              {[]string{real("BF16.gguf"), real("Q4_K_M-im.gguf"), "--imatrix", real("Q8_0.gguf")}, 2, []string{`imatrix\.datasets.*nothing was compared`}},
 		"sides that are not compared":        {[]string{"../../fixtures/mlx/affine-4-64", real("Q8_0.gguf")}, 2, []string{`got a folder that MLX quantized as the source of a GGUF file`}},
 		"one shard":                          {[]string{"../../fixtures/mlx/source/model.safetensors", real("Q8_0.gguf")}, 2, []string{`got one safetensors file, want the folder`}},
-		"errors alone":                       {[]string{real("BF16.gguf"), real("more/IQ3_S.gguf")}, 2, []string{`IQ3_S: class D, relative RMS error`}},
+		"errors alone":                       {[]string{real("BF16.gguf"), real("more/IQ3_S.gguf")}, 2, []string{`tensors class D, unproven: (?s:.*) IQ3_S, relative RMS error`}},
 		"two folders of one tool":            {[]string{"../../fixtures/compressed/modelopt-nvfp4-kv", "../../fixtures/compressed/modelopt-nvfp4"}, 0, []string{`class of proof A, \d\d tensors`}},
 	} {
 		t.Run(name, func(t *testing.T) {
