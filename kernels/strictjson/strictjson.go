@@ -110,7 +110,7 @@ func loneSurrogate(body []byte) int {
 	return -1
 }
 
-// escape reads \uXXXX at the start of b.
+// escape reads a \u escape with its four hex digits at the start of b.
 func escape(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
