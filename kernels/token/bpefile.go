@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/weighmaster/weighmaster/kernels"
 )
 
 // ByteLevel tokenizes as llama.cpp does with a vocabulary of the model "gpt2".
@@ -15,13 +13,9 @@ import (
 // a text: for vocabularies with NFC the two agree on composed texts only. A byte
 // without a token is lost in both.
 type ByteLevel struct {
-	v      Vocabulary
-	pre    llamacppPre
-	model  *bpe
-	marked []uint32 // control, unknown and user-defined tokens, longest first
-	size   int
-	source kernels.Input
-	marks  bosMarks
+	stored
+	pre   llamacppPre
+	model *bpe
 }
 
 // NewByteLevel makes a tokenizer of a vocabulary without scores, its merges in
@@ -30,7 +24,7 @@ type ByteLevel struct {
 // no tokens, and BOS or EOS beyond the vocabulary.
 func NewByteLevel(v Vocabulary, merges []string, pre string) (*ByteLevel, error) {
 	n := len(v.Tokens)
-	m := &ByteLevel{v: v}
+	m := &ByteLevel{stored: stored{v: v}}
 	var known bool
 	switch m.pre, known = llamacppPres[pre]; {
 	case !known:
@@ -118,30 +112,11 @@ func (m *ByteLevel) Decode(ids []uint32, skipSpecial bool) (string, error) {
 	return out.String(), nil
 }
 
-// Size implements [Encoder]: unused ids at the end, which pad a vocabulary, do not count.
-func (m *ByteLevel) Size() int { return m.size }
-
-// Token implements [Encoder].
-func (m *ByteLevel) Token(id uint32) (string, bool) {
-	if int64(id) >= int64(len(m.v.Tokens)) {
-		return "", false
-	}
-	return m.v.Tokens[id], true
-}
-
 // ID implements [Encoder].
 func (m *ByteLevel) ID(token string) (uint32, bool) {
 	id, ok := m.model.ids[token]
 	return id, ok
 }
-
-// IsSpecial implements [Encoder].
-func (m *ByteLevel) IsSpecial(id uint32) bool {
-	return int64(id) < int64(len(m.v.Types)) && (m.v.Types[id] == TypeControl || m.v.Types[id] == TypeUnknown)
-}
-
-// Source names the vocabulary by its content.
-func (m *ByteLevel) Source() kernels.Input { return m.source }
 
 // written is a token as it stands in a text.
 func (m *ByteLevel) written(token string) string { return fromByteChars(token) }

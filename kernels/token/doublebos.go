@@ -41,11 +41,7 @@ func (b bosMarks) doubled(addBOS bool, bos string) []kernels.Finding {
 
 // Warnings are what is wrong with the vocabulary's surroundings though every text
 // has its ids: BOS that chat template and tokenizer both add.
-func (m *SPM) Warnings() []kernels.Finding { return m.marks.warnings(m.v) }
-
-// Warnings are what is wrong with the vocabulary's surroundings though every text
-// has its ids: BOS that chat template and tokenizer both add.
-func (m *ByteLevel) Warnings() []kernels.Finding { return m.marks.warnings(m.v) }
+func (s *stored) Warnings() []kernels.Finding { return s.marks.warnings(s.v) }
 
 func (b bosMarks) warnings(v Vocabulary) []kernels.Finding {
 	bos := ""

@@ -4,20 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/weighmaster/weighmaster/kernels"
 )
 
 // SPM tokenizes as llama.cpp does with a vocabulary of the model "llama". It
 // is not changed by use and may be shared.
 type SPM struct {
-	v      Vocabulary
-	ids    map[string]uint32
-	bytes  [256]uint32
-	marked []uint32 // control, unknown and user-defined tokens, longest first
-	size   int
-	source kernels.Input
-	marks  bosMarks
+	stored
+	ids   map[string]uint32
+	bytes [256]uint32
 }
 
 const spaceMark = "\u2581" // ▁ stands for a space in tokens
@@ -159,30 +153,11 @@ func (m *SPM) Decode(ids []uint32, skipSpecial bool) (string, error) {
 	return out.String(), nil
 }
 
-// Size implements [Encoder]: unused ids at the end, which pad a vocabulary, do not count.
-func (m *SPM) Size() int { return m.size }
-
-// Token implements [Encoder].
-func (m *SPM) Token(id uint32) (string, bool) {
-	if int64(id) >= int64(len(m.v.Tokens)) {
-		return "", false
-	}
-	return m.v.Tokens[id], true
-}
-
 // ID implements [Encoder].
 func (m *SPM) ID(token string) (uint32, bool) {
 	id, ok := m.ids[token]
 	return id, ok
 }
-
-// IsSpecial implements [Encoder].
-func (m *SPM) IsSpecial(id uint32) bool {
-	return int64(id) < int64(len(m.v.Types)) && (m.v.Types[id] == TypeControl || m.v.Types[id] == TypeUnknown)
-}
-
-// Source names the vocabulary by its content.
-func (m *SPM) Source() kernels.Input { return m.source }
 
 // written is a token as it stands in a text.
 func (m *SPM) written(token string) string { return strings.ReplaceAll(token, spaceMark, " ") }

@@ -49,7 +49,7 @@ func NewSPM(v Vocabulary) (*SPM, error) {
 	if len(v.Scores) != n || len(v.Types) != n {
 		return nil, fmt.Errorf("vocabulary: got %d scores and %d types for %d tokens, want one of each", len(v.Scores), len(v.Types), n)
 	}
-	m := &SPM{v: v, ids: make(map[string]uint32, n)}
+	m := &SPM{stored: stored{v: v}, ids: make(map[string]uint32, n)}
 	for i := range n {
 		if err := m.add(uint32(i)); err != nil {
 			return nil, fmt.Errorf("vocabulary: id %d: %w", i, err)
