@@ -3,7 +3,9 @@
 //
 // The grammar is RFC 8259. Beyond it, [Check] refuses what the RFC leaves to
 // the reader (sections 4, 8.1 and 8.2): two members of one name, bytes that are
-// not UTF-8, half of a surrogate pair. encoding/json passes over all three.
+// not UTF-8, half of a surrogate pair. encoding/json passes over all three. It
+// also refuses a number beyond the range of a float64 (section 6), which is an
+// error to one reader and infinity to another.
 package strictjson
 
 import (
@@ -48,6 +50,11 @@ func (l Limits) value(dec *json.Decoder, path string, depth int) error {
 	t, err := dec.Token()
 	if err != nil {
 		return fmt.Errorf("byte %d: %w", dec.InputOffset(), err)
+	}
+	if number, ok := t.(json.Number); ok {
+		if _, err := number.Float64(); err != nil {
+			return fmt.Errorf("%s: got the number %s, want one within the range of a float64", path, number)
+		}
 	}
 	open, ok := t.(json.Delim)
 	if !ok {

@@ -20,6 +20,8 @@ func TestCheck(t *testing.T) {
 		{"\"\xff\"", "not UTF-8"},
 		{`"\ud800"`, "byte 1: got half of a surrogate pair"},
 		{`"\ude00\ud83d"`, "byte 1: got half of a surrogate pair"},
+		{`{"a": [1, -1e999]}`, "$.a: got the number -1e999"},
+		{`[1.7976931348623157e308, 1e-999, 18446744073709551616]`, ""},
 		{`[[[[[1]]]]]`, "nested deeper than 4"},
 		{`[1,2,3,4,5,6]`, "$: got more than 5 members"},
 		{`{"a":{"a":1,"b":2,"c":3,"d":4}}`, "$.a: got more than 3 members"},
@@ -37,7 +39,7 @@ func TestCheck(t *testing.T) {
 
 // FuzzCheck: whatever passes is JSON that encoding/json reads, with no name twice at the top.
 func FuzzCheck(f *testing.F) {
-	for _, s := range []string{`{"a":{"b":[1,"\ud83d\ude00"]}}`, `{"a":1,"a":2}`, `"\ud800"`, strings.Repeat("[", 50), "\xff", `{"a":`} {
+	for _, s := range []string{`{"a":{"b":[1,"\ud83d\ude00"]}}`, `{"a":1,"a":2}`, `"\ud800"`, strings.Repeat("[", 50), "\xff", `{"a":`, `1e999`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
