@@ -37,7 +37,7 @@ type Entry struct {
 	Subjects     []Ref
 	Dependencies []Ref
 
-	// Existed is set by [Log.Append] when the same bundle was in the log
+	// Existed is set by [Log.Append] and [Log.AppendAll] when the same bundle was in the log
 	// already and nothing was added.
 	Existed bool
 }

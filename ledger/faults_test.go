@@ -53,8 +53,8 @@ type faultyStore struct {
 	writes, reads *fault
 }
 
-func (s faultyStore) Append(ctx context.Context, size int64, r ledger.Record, b []byte, h []tlog.Hash) error {
-	return s.writes.run(func() error { return s.Store.Append(ctx, size, r, b, h) })
+func (s faultyStore) Append(ctx context.Context, size int64, e []ledger.NewEntry, h []tlog.Hash) error {
+	return s.writes.run(func() error { return s.Store.Append(ctx, size, e, h) })
 }
 func (s faultyStore) Size(ctx context.Context) (int64, error) {
 	return result(s.reads, func() (int64, error) { return s.Store.Size(ctx) })

@@ -5,6 +5,8 @@ package ledger
 const (
 	MaxEntries            = 1 << 40   // entries of a log; package tlog does not end on sizes near 2^63
 	MaxBundleBytes        = 16 << 20  // bytes of one bundle
+	MaxBatchEntries       = 10_000    // bundles of one AppendAll
+	MaxBatchBytes         = 256 << 20 // bytes of them together
 	MaxRefs               = 100_000   // subjects of one entry, and likewise its dependencies
 	MaxNameBytes          = 4096      // bytes of one Ref's name
 	MaxPredicateTypeBytes = 1024      // bytes of a predicate type

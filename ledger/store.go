@@ -23,6 +23,12 @@ type Record struct {
 	Dependencies []Ref
 }
 
+// NewEntry is what a Store keeps for one entry that is appended.
+type NewEntry struct {
+	Record Record
+	Bundle []byte
+}
+
 // Store keeps the log. It is a durability contract:
 //
 //   - Append is durable and whole when it returns nil: a loss of power after
@@ -30,7 +36,7 @@ type Record struct {
 //   - When it returns ErrConflict or ErrDuplicate, it did not happen.
 //   - When it returns another error, it either happened as a whole or did not
 //     happen; the caller finds out by asking ByBundle.
-//   - No reader ever sees a part of an append.
+//   - No reader ever sees a part of an append, also not of one of many entries.
 //   - Nothing that was appended is ever changed or removed.
 //   - Several goroutines and several processes may append; exactly one of
 //     those that give the same size succeeds.
@@ -41,11 +47,12 @@ type Store interface {
 	// Size returns the number of entries.
 	Size(ctx context.Context) (int64, error)
 
-	// Append adds one entry at index size in one transaction. ErrConflict
-	// says that the log no longer has that size, ErrDuplicate that the
-	// bundle's digest is there already. hashes are the nodes that the entry
-	// completes, stored from tlog.StoredHashIndex(0, size) on.
-	Append(ctx context.Context, size int64, r Record, bundle []byte, hashes []tlog.Hash) error
+	// Append adds entries from index size on, all or none, in one
+	// transaction. ErrConflict says that the log does not have that size,
+	// ErrDuplicate that the digest of a bundle is there already or twice
+	// among the entries. hashes are the nodes that the entries complete,
+	// stored from tlog.StoredHashIndex(0, size) on.
+	Append(ctx context.Context, size int64, entries []NewEntry, hashes []tlog.Hash) error
 
 	// Record returns one entry without its bundle; ErrNotFound.
 	Record(ctx context.Context, index LeafIndex) (Record, error)

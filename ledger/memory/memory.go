@@ -41,7 +41,7 @@ func (s *Store) Size(context.Context) (int64, error) {
 	return int64(len(s.records)), nil
 }
 
-func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle []byte, hashes []tlog.Hash) error {
+func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -50,15 +50,26 @@ func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle 
 	if size != int64(len(s.records)) {
 		return fmt.Errorf("memory: append at %d to a log of %d: %w", size, len(s.records), ledger.ErrConflict)
 	}
-	if _, ok := s.byBundle[r.Bundle]; ok {
-		return fmt.Errorf("memory: append %s: %w", r.Bundle, ledger.ErrDuplicate)
+	batch := map[godigest.Digest]bool{}
+	for _, e := range entries {
+		if _, ok := s.byBundle[e.Record.Bundle]; ok || batch[e.Record.Bundle] {
+			return fmt.Errorf("memory: append %s: %w", e.Record.Bundle, ledger.ErrDuplicate)
+		}
+		batch[e.Record.Bundle] = true
 	}
-	index := ledger.LeafIndex(size)
-	s.records = append(s.records, clone(r))
-	s.bundles = append(s.bundles, bytes.Clone(bundle))
+	for _, e := range entries {
+		s.add(e)
+	}
 	s.hashes = append(s.hashes, hashes...)
-	s.byBundle[r.Bundle] = index
-	for role, refs := range [2][]ledger.Ref{r.Subjects, r.Dependencies} {
+	return nil
+}
+
+func (s *Store) add(e ledger.NewEntry) {
+	index := ledger.LeafIndex(len(s.records))
+	s.records = append(s.records, clone(e.Record))
+	s.bundles = append(s.bundles, bytes.Clone(e.Bundle))
+	s.byBundle[e.Record.Bundle] = index
+	for role, refs := range [2][]ledger.Ref{e.Record.Subjects, e.Record.Dependencies} {
 		for _, ref := range refs {
 			list := s.named[role][ref.Digest]
 			if len(list) == 0 || list[len(list)-1] != index {
@@ -66,7 +77,6 @@ func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle 
 			}
 		}
 	}
-	return nil
 }
 
 func clone(r ledger.Record) ledger.Record {

@@ -12,13 +12,9 @@ import (
 	"github.com/weighmaster/weighmaster/ledger"
 )
 
-// Append adds one entry in one transaction that holds the write lock from its
+// Append adds entries in one transaction that holds the write lock from its
 // start.
-func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle []byte, hashes []tlog.Hash) error {
-	digest, err := raw(r.Bundle)
-	if err != nil {
-		return err
-	}
+func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
 	s.appending.Lock()
 	defer s.appending.Unlock()
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -26,7 +22,7 @@ func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle 
 		return fmt.Errorf("ledger/sqlite: %s: wait for the write lock: %w", s.path, err)
 	}
 	defer tx.Rollback()
-	if err := appendIn(ctx, tx, size, r, digest, bundle, hashes); err != nil {
+	if err := appendIn(ctx, tx, size, entries, hashes); err != nil {
 		return fmt.Errorf("ledger/sqlite: %s: append at %d: %w", s.path, size, err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -35,7 +31,7 @@ func (s *Store) Append(ctx context.Context, size int64, r ledger.Record, bundle 
 	return nil
 }
 
-func appendIn(ctx context.Context, tx *sql.Tx, size int64, r ledger.Record, digest, bundle []byte, hashes []tlog.Hash) error {
+func appendIn(ctx context.Context, tx *sql.Tx, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
 	var head int64
 	if err := tx.QueryRowContext(ctx, sizeQuery).Scan(&head); err != nil {
 		return err
@@ -43,47 +39,90 @@ func appendIn(ctx context.Context, tx *sql.Tx, size int64, r ledger.Record, dige
 	if head != size {
 		return fmt.Errorf("the log has %d entries: %w", head, ledger.ErrConflict)
 	}
-	var there bool
-	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM entries WHERE bundle_sha256 = ?)", digest).Scan(&there); err != nil {
+	in, err := prepare(ctx, tx)
+	if err != nil {
 		return err
 	}
-	if there {
-		return fmt.Errorf("bundle %s: %w", r.Bundle, ledger.ErrDuplicate)
-	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO entries (idx, leaf, bundle_sha256) VALUES (?, ?, ?)", size, r.Leaf, digest); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO bundles (idx, bundle) VALUES (?, ?)", size, bundle); err != nil {
-		return err
-	}
-	if err := insertArtifacts(ctx, tx, size, r); err != nil {
-		return err
+	defer in.close()
+	for i, e := range entries {
+		if err := in.entry(ctx, size+int64(i), e); err != nil {
+			return err
+		}
 	}
 	first := tlog.StoredHashIndex(0, size)
 	for i, h := range hashes {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO nodes (pos, hash) VALUES (?, ?)", first+int64(i), h[:]); err != nil {
+		if _, err := in.node.ExecContext(ctx, first+int64(i), h[:]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func insertArtifacts(ctx context.Context, tx *sql.Tx, index int64, r ledger.Record) error {
-	if len(r.Subjects)+len(r.Dependencies) == 0 {
-		return nil
+// inserts are the statements of one append.
+type inserts struct{ there, record, bundle, artifact, node *sql.Stmt }
+
+func (in *inserts) all() []struct {
+	statement **sql.Stmt
+	text      string
+} {
+	return []struct {
+		statement **sql.Stmt
+		text      string
+	}{
+		{&in.there, thereQuery},
+		{&in.record, "INSERT INTO entries (idx, leaf, bundle_sha256) VALUES (?, ?, ?)"},
+		{&in.bundle, "INSERT INTO bundles (idx, bundle) VALUES (?, ?)"},
+		{&in.artifact, "INSERT INTO artifacts (idx, role, pos, sha256, name) VALUES (?, ?, ?, ?, ?)"},
+		{&in.node, "INSERT INTO nodes (pos, hash) VALUES (?, ?)"},
 	}
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO artifacts (idx, role, pos, sha256, name) VALUES (?, ?, ?, ?, ?)")
+}
+
+func prepare(ctx context.Context, tx *sql.Tx) (*inserts, error) {
+	in := &inserts{}
+	for _, p := range in.all() {
+		statement, err := tx.PrepareContext(ctx, p.text)
+		if err != nil {
+			in.close()
+			return nil, err
+		}
+		*p.statement = statement
+	}
+	return in, nil
+}
+
+func (in *inserts) close() {
+	for _, p := range in.all() {
+		if *p.statement != nil {
+			(*p.statement).Close()
+		}
+	}
+}
+
+func (in *inserts) entry(ctx context.Context, index int64, e ledger.NewEntry) error {
+	digest, err := raw(e.Record.Bundle)
 	if err != nil {
 		return err
 	}
-	defer insert.Close()
-	for role, refs := range [2][]ledger.Ref{r.Subjects, r.Dependencies} {
+	var there bool
+	if err := in.there.QueryRowContext(ctx, digest).Scan(&there); err != nil {
+		return err
+	}
+	if there {
+		return fmt.Errorf("bundle %s: %w", e.Record.Bundle, ledger.ErrDuplicate)
+	}
+	if _, err := in.record.ExecContext(ctx, index, e.Record.Leaf, digest); err != nil {
+		return err
+	}
+	if _, err := in.bundle.ExecContext(ctx, index, e.Bundle); err != nil {
+		return err
+	}
+	for role, refs := range [2][]ledger.Ref{e.Record.Subjects, e.Record.Dependencies} {
 		for pos, ref := range refs {
 			digest, err := raw(ref.Digest)
 			if err != nil {
 				return err
 			}
-			if _, err := insert.ExecContext(ctx, index, role, pos, digest, ref.Name); err != nil {
+			if _, err := in.artifact.ExecContext(ctx, index, role, pos, digest, ref.Name); err != nil {
 				return err
 			}
 		}

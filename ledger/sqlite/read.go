@@ -13,7 +13,10 @@ import (
 	"github.com/weighmaster/weighmaster/ledger"
 )
 
-const sizeQuery = "SELECT coalesce(max(idx) + 1, 0) FROM entries"
+const (
+	sizeQuery  = "SELECT coalesce(max(idx) + 1, 0) FROM entries"
+	thereQuery = "SELECT EXISTS (SELECT 1 FROM entries WHERE bundle_sha256 = ?)"
+)
 
 // Size returns the number of entries.
 func (s *Store) Size(ctx context.Context) (int64, error) {

@@ -110,7 +110,7 @@ func TestFullDisk(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return s.Append(t.Context(), size, r, bundle, nodes)
+			return s.Append(t.Context(), size, []ledger.NewEntry{{Record: r, Bundle: bundle}}, nodes)
 		}
 		if err := add(); err != nil {
 			failed++

@@ -28,12 +28,15 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Store) {
 		{"the caller's memory stays the caller's", isolated},
 		{"another size is a conflict and changes nothing", conflict},
 		{"a bundle twice is a duplicate and changes nothing", duplicate},
+		{"many entries are appended as one", many},
+		{"of many entries none is appended when one is refused", manyRefused},
 		{"artifacts are found by role, in pages", byArtifact},
 		{"nodes are read in the order asked", hashes},
 		{"no artifacts, odd names, empty and large bundles", odd},
 		{"of concurrent writers one wins", concurrent},
 		{"a cancelled context changes nothing", cancelled},
 		{"readers see whole appends", whole},
+		{"readers see whole appends of many", wholeBatches},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 	}
@@ -66,6 +69,10 @@ func record(t testing.TB, s ledger.Store, n int64, b []byte) (ledger.Record, []b
 	return ledger.Record{Leaf: canonical, Bundle: leaf.Bundle, Subjects: x.Subjects, Dependencies: x.Dependencies}, b, nodes
 }
 
+func one(r ledger.Record, b []byte) []ledger.NewEntry {
+	return []ledger.NewEntry{{Record: r, Bundle: b}}
+}
+
 // grow appends n records; record i makes file i+1 of file i and a tool.
 func grow(t testing.TB, s ledger.Store, n int64) {
 	t.Helper()
@@ -75,7 +82,7 @@ func grow(t testing.TB, s ledger.Store, n int64) {
 	}
 	for i := size; i < size+n; i++ {
 		r, b, nodes := nth(t, s, i, []string{fmt.Sprintf("file %d", i+1)}, []string{fmt.Sprintf("file %d", i), "tool", "tool"})
-		if err := s.Append(context.Background(), i, r, b, nodes); err != nil {
+		if err := s.Append(context.Background(), i, one(r, b), nodes); err != nil {
 			t.Fatalf("append %d: %v", i, err)
 		}
 	}
@@ -119,7 +126,7 @@ func readBack(t *testing.T, s ledger.Store) {
 	ctx := t.Context()
 	for i := range int64(9) {
 		r, b, nodes := nth(t, s, i, []string{"a", "b"}, []string{"c", "a"})
-		if err := s.Append(ctx, i, r, b, nodes); err != nil {
+		if err := s.Append(ctx, i, one(r, b), nodes); err != nil {
 			t.Fatal(err)
 		}
 		wantSize(t, s, i+1)
@@ -140,7 +147,7 @@ func isolated(t *testing.T, s ledger.Store) {
 	ctx := t.Context()
 	r, b, nodes := nth(t, s, 0, []string{"a"}, []string{"b"})
 	want := bytes.Clone(b)
-	if err := s.Append(ctx, 0, r, b, nodes); err != nil {
+	if err := s.Append(ctx, 0, one(r, b), nodes); err != nil {
 		t.Fatal(err)
 	}
 	b[0], r.Leaf[0], r.Subjects[0].Name, nodes[0][0] = 'X', 'X', "X", nodes[0][0]^1
@@ -165,7 +172,7 @@ func conflict(t *testing.T, s ledger.Store) {
 	grow(t, s, 3)
 	r, b, nodes := nth(t, s, 3, []string{"new"}, nil)
 	for _, size := range []int64{-1, 0, 2, 4, 1 << 40} {
-		if err := s.Append(t.Context(), size, r, b, nodes); !errors.Is(err, ledger.ErrConflict) {
+		if err := s.Append(t.Context(), size, one(r, b), nodes); !errors.Is(err, ledger.ErrConflict) {
 			t.Errorf("append at %d to 3 entries: %v, want ErrConflict", size, err)
 		}
 	}
@@ -186,7 +193,7 @@ func duplicate(t *testing.T, s ledger.Store) {
 		t.Fatal(err)
 	}
 	r, b, nodes := record(t, s, 2, b)
-	if err := s.Append(t.Context(), 2, r, b, nodes); !errors.Is(err, ledger.ErrDuplicate) {
+	if err := s.Append(t.Context(), 2, one(r, b), nodes); !errors.Is(err, ledger.ErrDuplicate) {
 		t.Errorf("append of a bundle that is there: %v, want ErrDuplicate", err)
 	}
 	wantSize(t, s, 2)
@@ -254,11 +261,11 @@ func hashes(t *testing.T, s ledger.Store) {
 func odd(t *testing.T, s ledger.Store) {
 	names := []string{"", "a\x00b", "'; DROP TABLE entries; --", "ä€😀", "a/../b", "same", "same"}
 	r, b, nodes := nth(t, s, 0, nil, nil)
-	if err := s.Append(t.Context(), 0, r, b, nodes); err != nil {
+	if err := s.Append(t.Context(), 0, one(r, b), nodes); err != nil {
 		t.Fatal(err)
 	}
 	r, b, nodes = nth(t, s, 1, names, names)
-	if err := s.Append(t.Context(), 1, r, b, nodes); err != nil {
+	if err := s.Append(t.Context(), 1, one(r, b), nodes); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Record(t.Context(), 1)
@@ -268,7 +275,7 @@ func odd(t *testing.T, s ledger.Store) {
 	big := bytes.Repeat([]byte{0, 1, 2, 0xff}, 1<<20)
 	r.Bundle = godigest.FromBytes(big)
 	_, _, nodes = nth(t, s, 2, nil, nil)
-	if err := s.Append(t.Context(), 2, r, big, nodes); err != nil {
+	if err := s.Append(t.Context(), 2, one(r, big), nodes); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Bundle(t.Context(), 2); err != nil || !bytes.Equal(got, big) {
@@ -285,7 +292,7 @@ func concurrent(t *testing.T, s ledger.Store) {
 		for w := range writers {
 			b := Bundle(fmt.Sprintf("round %d writer %d", round, w), nil, nil)
 			r, b, nodes := record(t, s, round, b)
-			wg.Go(func() { results[w] = s.Append(context.Background(), round, r, b, nodes) })
+			wg.Go(func() { results[w] = s.Append(context.Background(), round, one(r, b), nodes) })
 		}
 		wg.Wait()
 		won := 0
@@ -309,7 +316,7 @@ func cancelled(t *testing.T, s ledger.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, b, nodes := nth(t, s, 1, nil, nil)
-	if err := s.Append(ctx, 1, r, b, nodes); !errors.Is(err, context.Canceled) {
+	if err := s.Append(ctx, 1, one(r, b), nodes); !errors.Is(err, context.Canceled) {
 		t.Errorf("append with a cancelled context: %v, want context.Canceled", err)
 	}
 	wantSize(t, s, 1)
