@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -32,7 +31,7 @@ func Replace(path string, data []byte, perm fs.FileMode) error {
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
-	return f.finish(path, perm, os.Rename)
+	return f.finish(path, perm, system.Rename)
 }
 
 // Create writes data to a path that must not exist (fs.ErrExist, and nothing
@@ -50,15 +49,19 @@ func Create(path string, data []byte, perm fs.FileMode) error {
 }
 
 // Temp is a file that is not finished.
-type Temp struct{ file *os.File }
+type Temp struct {
+	file File
+	name string
+}
 
 // NewTemp starts a file in a folder. The caller defers Discard.
 func NewTemp(dir string) (*Temp, error) {
-	f, err := os.OpenFile(filepath.Join(dir, tempPrefix+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	name := filepath.Join(dir, tempPrefix+rand.Text())
+	f, err := system.Create(name, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &Temp{f}, nil
+	return &Temp{f, name}, nil
 }
 
 var _ io.Writer = (*Temp)(nil)
@@ -69,7 +72,7 @@ func (t *Temp) Write(p []byte) (int, error) { return t.file.Write(p) }
 func (t *Temp) Create(path string, perm fs.FileMode) error {
 	// A hard link fails when the name is taken, a rename would replace it.
 	return t.finish(path, perm, func(old, new string) error {
-		err := os.Link(old, new)
+		err := system.Link(old, new)
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -83,7 +86,7 @@ func linkless(old, new string, cause error) error {
 	if _, err := os.Lstat(new); err == nil {
 		return &fs.PathError{Op: "create", Path: new, Err: fs.ErrExist}
 	}
-	if err := os.Rename(old, new); err != nil {
+	if err := system.Rename(old, new); err != nil {
 		return errors.Join(cause, err)
 	}
 	return nil
@@ -94,12 +97,12 @@ func (t *Temp) finish(path string, perm fs.FileMode, name func(old, new string) 
 		return err
 	}
 	if err := t.file.Sync(); err != nil {
-		return fmt.Errorf("fsync of %s: %w", t.file.Name(), err)
+		return fmt.Errorf("fsync of %s: %w", t.name, err)
 	}
 	if err := t.file.Close(); err != nil {
 		return err
 	}
-	if err := name(t.file.Name(), path); err != nil {
+	if err := name(t.name, path); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -108,21 +111,26 @@ func (t *Temp) finish(path string, perm fs.FileMode, name func(old, new string) 
 // Discard removes what was not finished.
 func (t *Temp) Discard() {
 	t.file.Close()
-	os.Remove(t.file.Name())
+	system.Remove(t.name)
 }
 
-// SyncDir makes the names in a folder durable.
-func SyncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // folders cannot be synced there
+// MkdirAll makes a folder and those above it, and makes the new names durable.
+func MkdirAll(path string, perm fs.FileMode) error {
+	if info, err := os.Stat(path); err == nil {
+		if !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("a file is in the way")}
+		}
+		return nil
 	}
-	d, err := os.Open(dir)
-	if err != nil {
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := MkdirAll(parent, perm); err != nil {
+			return err
+		}
+	}
+	// Another process may have been first and not have made the name durable.
+	if err := system.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("fsync of the folder %s: %w", dir, err)
-	}
-	return nil
+	return SyncDir(parent)
 }
