@@ -92,7 +92,7 @@ func TestAlteredFilesAreNamed(t *testing.T) {
 		{"another file that the package now claims to be about", func(t *testing.T, d *delivery) {
 			d.file = []byte("another model")
 			d.Package.Index.File.Digest, d.Package.Index.File.Size = godigest.FromBytes(d.file), int64(len(d.file))
-		}, undecided, "decision redistribute", undecided, []string{"no acceptance of sha256:"}},
+		}, undecided, "decision", undecided, []string{"no acceptance of sha256:"}},
 	})
 }
 
@@ -233,7 +233,7 @@ func TestObjectsAndPolicyAreBound(t *testing.T) {
 			d.Package.Policy = bytes.Replace(d.Package.Policy, []byte("requires: [source, chain,"), []byte("requires: [source,"), 1)
 		}, failed, "policy document", failed, []string{"the rule chain is missing", "a policy that can say no"}},
 		{"a policy that cannot be asked", func(t *testing.T, d *delivery) { d.Package.Policy = nil },
-			failed, "decision redistribute", undecided, []string{"one that can be asked"}},
+			failed, "decision", undecided, []string{"one that can be asked"}},
 		{"the policy that was asked for", func(t *testing.T, d *delivery) { d.Input.Policy = bytes.Clone(d.Package.Policy) },
 			schemas.Passed, "policy document", schemas.Passed, []string{"example-release"}},
 	})
@@ -258,7 +258,7 @@ func TestMissingBundlesAndUnknownPeople(t *testing.T) {
 		{"the publisher's bundle left out", leaveOut(0), undecided, "source", undecided, []string{"the chain does not reach an acquire claim"}},
 		{"an examination left out", leaveOut(4), undecided, "checks", undecided, []string{"derive of the artifact against source: got no claim"}},
 		{"the acceptance left out", leaveOut(8), undecided, "accepted", undecided, []string{"no summary by gatekeeper"}},
-		{"the acceptance run left out", leaveOut(7), undecided, "decision redistribute", undecided, []string{"no acceptance of"}},
+		{"the acceptance run left out", leaveOut(7), undecided, "decision", undecided, []string{"no acceptance of"}},
 		{"a reader who does not know the producer", func(t *testing.T, d *delivery) {
 			key, err := keys.Generate(keys.ECDSA)
 			if err != nil {
@@ -273,7 +273,7 @@ func TestMissingBundlesAndUnknownPeople(t *testing.T) {
 	t.Run("a decision that the policy has not", func(t *testing.T) {
 		d := deliver(t, policytest.New(t, fixtures.Policy))
 		d.Decision = "publish"
-		want(t, d.verify(t), undecided, "decision publish", undecided, "none of that name")
+		want(t, d.verify(t), undecided, "decision", undecided, "none of that name")
 	})
 	t.Run("a stranger's signature in the chain", func(t *testing.T) {
 		w := policytest.New(t, fixtures.Policy)

@@ -193,10 +193,15 @@ func TestAWholePackageVerifies(t *testing.T) {
 			t.Fatalf("%s: got %s, want passed", decision, res.Verdict)
 		}
 		names := map[string]bool{}
-		for i, c := range res.Checks {
-			if c.Number != i+1 || c.Spec == "" || names[c.Name] || c.Note == "" {
+		last := 0
+		for _, c := range res.Checks {
+			if c.Number == 0 || c.Spec == "" || names[c.Name] || c.Note == "" {
 				t.Errorf("check %+v has no number, specification or note of its own", c)
 			}
+			if c.Number < 20 && c.Number < last {
+				t.Errorf("check %d is made after check %d", c.Number, last)
+			}
+			last = c.Number
 			names[c.Name] = true
 		}
 		if len(res.Checks) < 18 || res.Policy == nil || res.Policy.Decision != decision {

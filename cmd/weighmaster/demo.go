@@ -87,7 +87,7 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	for _, name := range packages {
 		name = filepath.Join(dir, deliveredDir, filepath.Base(name)) // as the user named the folder
 		file = strings.TrimSuffix(name, packageSuffix)
-		res, err := verifyFile(ctx, verifyOptions{File: file, Evidence: name, Trust: filepath.Join(dir, trustFile), Decision: "redistribute"})
+		res, err := a.verifyFile(ctx, verifyOptions{File: file, Evidence: []string{name}, Trust: filepath.Join(dir, trustFile), Decision: "redistribute"})
 		if err != nil {
 			return err
 		}

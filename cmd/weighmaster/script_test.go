@@ -81,7 +81,7 @@ func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Cmds: scriptCommands(map[string]func(*testscript.TestScript, bool, []string){
-			"demo": cmdDemo, "refused": cmdRefused, "flip": cmdFlip, "replace": cmdReplace, "zipreplace": cmdZipReplace,
+			"demo": cmdDemo, "refused": cmdRefused, "flip": cmdFlip, "replace": cmdReplace, "zipreplace": cmdZipReplace, "unzip": cmdUnzip,
 			"zipdrop": cmdZipDrop, "bundle": cmdBundle, "sql": cmdSQL, "truncate": cmdTruncate, "dropstage": cmdDropStage, "writable": cmdWritable,
 		}),
 		RequireExplicitExec: true,
@@ -296,4 +296,12 @@ func cmdTruncate(ts *testscript.TestScript, _ bool, args []string) {
 	info, err := os.Stat(path)
 	ts.Check(err)
 	ts.Check(os.Truncate(path, info.Size()-n))
+}
+
+// cmdUnzip: unzip ARCHIVE FOLDER writes the members into a new folder.
+func cmdUnzip(ts *testscript.TestScript, _ bool, args []string) {
+	z, err := zip.OpenReader(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer z.Close()
+	ts.Check(os.CopyFS(ts.MkAbs(args[1]), z))
 }

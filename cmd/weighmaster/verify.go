@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,12 +12,14 @@ import (
 
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/verify"
-	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
 // verifyOptions say what to verify and whom to believe.
 type verifyOptions struct {
-	File, Evidence, Trust, Policy, Decision string
+	File, Trust, Policy, Decision string
+	Evidence                      []string
+	Objects                       string // folder of evidence objects, for loose bundles
+	WithoutLog                    bool
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -27,12 +27,16 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify FILE", Short: "Check a delivered file with its evidence, offline, against a trust file",
 		Args: cobra.ExactArgs(1),
-		Long: "Verify makes every check that can be made from the file, its evidence package and the trust file, and prints each with a number.\n" +
-			"It runs nothing and asks no network. Exit code 0: the decision holds; 1: a check failed; 2: something could not be checked.",
-		Example: "  weighmaster verify model-Q8_0.gguf --evidence model-Q8_0.gguf.evidence.zip --trust trust.yaml",
+		Long: "Verify makes every check that can be made from the file, its evidence and the trust file, and prints each with a number (schemas/verify.md says what each is).\n" +
+			"The evidence is an evidence package, a project folder with its ledger, or loose bundles (JSON Lines or single ones; they need --policy, and\n" +
+			"--objects for the reports that the policy looks into). It runs nothing and asks no network.\n" +
+			"Exit code 0: the decision holds; 1: a check failed; 2: something could not be checked; 3: the ledger contradicts itself.",
+		Example: "  weighmaster verify model-Q8_0.gguf --trust trust.yaml\n" +
+			"  weighmaster verify model-Q8_0.gguf --trust trust.yaml --evidence my-project/\n" +
+			"  weighmaster verify model-Q8_0.gguf --trust trust.yaml --evidence bundles.jsonl --policy policy.yaml --objects evidence/ --without-log",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opt.File = args[0]
-			res, err := verifyFile(cmd.Context(), opt)
+			res, err := a.verifyFile(cmd.Context(), opt)
 			if err != nil {
 				return err
 			}
@@ -42,14 +46,16 @@ func (a *app) verifyCommand() *cobra.Command {
 			return answered(res.Verdict)
 		},
 	}
-	cmd.Flags().StringVar(&opt.Evidence, "evidence", "", "the evidence package (default: FILE"+packageSuffix+")")
+	cmd.Flags().StringArrayVar(&opt.Evidence, "evidence", nil, "an evidence package, a project folder, or a file of bundles, which may be named more than once (default: FILE"+packageSuffix+")")
+	cmd.Flags().StringVar(&opt.Objects, "objects", "", "a folder of evidence objects, for loose bundles")
+	cmd.Flags().BoolVar(&opt.WithoutLog, "without-log", false, "take loose bundles without a log: a bundle left out cannot be seen")
 	cmd.Flags().StringVar(&opt.Trust, "trust", "", "the trust file (required: there is no default trust)")
 	cmd.Flags().StringVar(&opt.Policy, "policy", "", "demand that this very policy decided")
 	cmd.Flags().StringVar(&opt.Decision, "decision", policy.Redistribute, "which decision must hold: accept, deliver or redistribute")
 	return cmd
 }
 
-func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
+func (a *app) verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 	if opt.Trust == "" {
 		return verify.Result{}, usage("--trust is required: without a trust file nothing can be decided")
 	}
@@ -69,13 +75,7 @@ func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 		return verify.Result{}, usage("%v", err)
 	}
 	defer f.Close()
-	in := verify.Input{Name: filepath.Base(opt.File)}
-	if opt.Evidence == "" {
-		opt.Evidence = opt.File + packageSuffix
-	}
-	if in.Package, err = readPackage(opt.Evidence); err != nil {
-		return verify.Result{}, err
-	}
+	in := verify.Input{Name: filepath.Base(opt.File), WithoutLog: opt.WithoutLog}
 	if opt.Policy != "" {
 		if in.Policy, err = os.ReadFile(opt.Policy); err != nil {
 			return verify.Result{}, usage("%v", err)
@@ -89,32 +89,10 @@ func verifyFile(ctx context.Context, opt verifyOptions) (verify.Result, error) {
 		return verify.Result{}, usage("%s: not a regular file; name the delivered file", opt.File)
 	}
 	in.File, in.Size = f, info.Size()
+	if in.Package, err = a.readEvidence(ctx, opt); err != nil {
+		return verify.Result{}, err
+	}
 	return v.Verify(ctx, in)
-}
-
-// readPackage reads an evidence package. One that is malformed was checked and
-// is false; one that is not there could not be checked.
-func readPackage(path string) (*evidence.Package, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, usage("%v; name the evidence package with --evidence", err)
-		}
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, usage("%s: not a regular file; name the evidence package with --evidence", path)
-	}
-	pkg, err := evidence.Read(f, info.Size())
-	if err != nil {
-		return nil, &exitError{exitFalse, err}
-	}
-	return pkg, nil
 }
 
 func (a *app) printVerification(res verify.Result) {

@@ -77,6 +77,7 @@ type Object struct {
 // Package is a package in memory.
 type Package struct {
 	Index      Index
+	Loose      bool     // bundles without a log, see [Loose]; such a package is not written
 	Bundles    [][]byte // as Index.Entries
 	Proofs     [][]byte // as Index.Entries
 	Checkpoint []byte
@@ -96,6 +97,9 @@ const (
 // Write writes the package. A bundle that holds a line break is refused: it
 // could not be told from two.
 func (p *Package) Write(w io.Writer) error {
+	if p.Loose {
+		return fmt.Errorf("evidence package: loose bundles have no log that vouches for them; export the file from a ledger")
+	}
 	if len(p.Bundles) != len(p.Index.Entries) || len(p.Proofs) != len(p.Index.Entries) {
 		return fmt.Errorf("evidence package: %d entries, %d bundles, %d proofs; want as many of each", len(p.Index.Entries), len(p.Bundles), len(p.Proofs))
 	}

@@ -15,11 +15,11 @@ import (
 	godigest "github.com/opencontainers/go-digest"
 )
 
-// FormatError says what is wrong with a package, and where.
+// FormatError says what is wrong with a package or a file of bundles, and where.
 type FormatError struct{ Member, Got, Want string }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("evidence package: %s: got %s, want %s; ask the sender for the package again", e.Member, e.Got, e.Want)
+	return fmt.Sprintf("evidence: %s: got %s, want %s; ask the sender for the evidence again", e.Member, e.Got, e.Want)
 }
 
 // Read reads a package strictly. It checks form only: that members are exactly
