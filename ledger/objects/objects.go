@@ -20,6 +20,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	godigest "github.com/opencontainers/go-digest"
 
@@ -60,7 +61,10 @@ type Object struct {
 }
 
 // Store is a folder of objects.
-type Store struct{ root string }
+type Store struct {
+	root  string
+	ready atomic.Bool // the root's own name is durable
+}
 
 // Open opens the store in a folder, which must exist; init makes it.
 func Open(dir string) (*Store, error) {
@@ -71,7 +75,23 @@ func Open(dir string) (*Store, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("objects: %s is not a folder", dir)
 	}
-	return &Store{filepath.Join(dir, "sha256")}, nil
+	return &Store{root: filepath.Join(dir, "sha256")}, nil
+}
+
+// prepare makes the root. Whoever made it may not have made its name durable,
+// so every Store sees to it once.
+func (s *Store) prepare() error {
+	if s.ready.Load() {
+		return nil
+	}
+	if err := durable.MkdirAll(s.root, 0o755); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(filepath.Dir(s.root)); err != nil {
+		return err
+	}
+	s.ready.Store(true)
+	return nil
 }
 
 func (s *Store) data(d godigest.Digest) string {
@@ -87,7 +107,7 @@ func (s *Store) Put(ctx context.Context, mediaType string, public bool, r io.Rea
 	if err := checkMediaType(mediaType); err != nil {
 		return Object{}, err
 	}
-	if err := os.MkdirAll(s.root, 0o755); err != nil {
+	if err := s.prepare(); err != nil {
 		return Object{}, fmt.Errorf("objects: put: %w", err)
 	}
 	temp, err := durable.NewTemp(s.root)
@@ -124,7 +144,7 @@ func (s *Store) Put(ctx context.Context, mediaType string, public bool, r io.Rea
 // is compared: it is kept if it has the right bytes, else *CorruptError.
 func (s *Store) name(o Object, temp *durable.Temp) error {
 	path := s.data(o.Digest)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	if err := durable.SyncDir(s.root); err != nil {

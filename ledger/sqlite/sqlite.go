@@ -36,15 +36,12 @@ type Store struct {
 // Create makes a new database. A file that exists is refused (fs.ErrExist) and
 // not touched.
 func Create(ctx context.Context, path string) (*Store, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	err := durable.Touch(path, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("ledger/sqlite: create %s: %w; open it, or choose another path", path, fs.ErrExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger/sqlite: create: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("ledger/sqlite: create %s: %w", path, err)
 	}
 	s, err := connect(path)
 	if err != nil {
