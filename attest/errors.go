@@ -14,7 +14,10 @@ const (
 	CheckPayloadType Check = "payloadType" // the envelope's payload type
 	CheckSignatures  Check = "signatures"  // the number of signatures
 	CheckFunctionary Check = "functionary" // the signer is nobody whom the trust file names
-	CheckSignature   Check = "signature"   // the signature, certificate, log entry or timestamp
+	CheckLogEntry    Check = "logEntry"    // a transparency log's entry: its proofs, and that it is about this signature
+	CheckTimestamp   Check = "timestamp"   // an RFC 3161 timestamp, or no time that anybody vouches for
+	CheckCertificate Check = "certificate" // the certificate's path, its period at the vouched times, its own log's timestamp
+	CheckSignature   Check = "signature"   // the signature over the envelope
 	CheckValidity    Check = "validity"    // the functionary's period of validity
 	CheckStatement   Check = "statement"   // the signed bytes are no strict JSON Statement
 	CheckType        Check = "_type"

@@ -15,17 +15,28 @@ type Trust struct {
 	// Policies, where it names any, are the only policies that may decide. Without
 	// it every functionary can write a policy that lets himself decide.
 	Policies    []godigest.Digest `json:"policies,omitempty"`
-	TrustedRoot string            `json:"trustedRoot,omitempty"` // path of a Sigstore trusted root, for certificate identities
+	TrustedRoot string            `json:"trustedRoot,omitempty"` // path of a Sigstore trusted root, from the trust file's folder
 }
 
-// Functionary is one signer: a public key, or a certificate identity.
+// Functionary is one signer: a public key, several that rotate, or a certificate
+// identity. However many keys one has, a threshold counts one.
 type Functionary struct {
-	Name      string     `json:"name"`
-	Key       string     `json:"key,omitempty"`     // PEM (PKIX)
-	Issuer    string     `json:"issuer,omitempty"`  // OIDC issuer, exact
-	Subject   string     `json:"subject,omitempty"` // certificate subject alternative name, exact
+	Name      string           `json:"name"`
+	Key       string           `json:"key,omitempty"`     // PEM (PKIX)
+	Keys      []FunctionaryKey `json:"keys,omitempty"`    // in place of key, each with its own period
+	Issuer    string           `json:"issuer,omitempty"`  // OIDC issuer, exact
+	Subject   string           `json:"subject,omitempty"` // certificate subject alternative name, exact
+	NotBefore *time.Time       `json:"notBefore,omitempty"`
+	NotAfter  *time.Time       `json:"notAfter,omitempty"` // a key is expired at this moment
+}
+
+// FunctionaryKey is one key of a functionary in its period. A retired key
+// verifies what it signed in its period and nothing later; whose word counts
+// for the time is the log's, or a timestamp authority's of the trusted root.
+type FunctionaryKey struct {
+	Key       string     `json:"key"` // PEM (PKIX)
 	NotBefore *time.Time `json:"notBefore,omitempty"`
-	NotAfter  *time.Time `json:"notAfter,omitempty"` // a key is expired at this moment
+	NotAfter  *time.Time `json:"notAfter,omitempty"` // expired at this moment
 }
 
 // LogKey pins a log or witness: C2SP origin and note verifier key.

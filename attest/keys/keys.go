@@ -1,6 +1,7 @@
-// Package keys makes, stores and reads signing keys: ECDSA P-256 and Ed25519,
-// in PEM as cosign and the other Sigstore tools write it, encrypted with a
-// password (scrypt and NaCl secretbox) unless the caller insists.
+// Package keys makes, stores and reads signing keys: ECDSA P-256, ECDSA P-384
+// and Ed25519, in PEM as cosign and the other Sigstore tools write it, encrypted
+// with a password (scrypt and NaCl secretbox) unless the caller insists. It also
+// reads PKCS #8, plain and encrypted (RFC 5958; PBES2 of RFC 8018).
 package keys
 
 import (
@@ -22,8 +23,9 @@ import (
 
 // Algorithms of signing keys.
 const (
-	ECDSA   = "ecdsa-p256" // the default
-	Ed25519 = "ed25519"
+	ECDSA     = "ecdsa-p256" // the default
+	ECDSAP384 = "ecdsa-p384"
+	Ed25519   = "ed25519"
 )
 
 // PEM types.
@@ -31,6 +33,7 @@ const (
 	typeSigstore = "ENCRYPTED SIGSTORE PRIVATE KEY"
 	typeCosign   = "ENCRYPTED COSIGN PRIVATE KEY" // written by cosign before 2.0
 	typePlain    = "PRIVATE KEY"
+	typePKCS8    = "ENCRYPTED PRIVATE KEY"
 	typePublic   = "PUBLIC KEY"
 	typeLog      = "ENCRYPTED WEIGHMASTER LOG KEY"
 	typePlainLog = "WEIGHMASTER LOG KEY"
@@ -47,11 +50,13 @@ func Generate(algorithm string) (crypto.Signer, error) {
 	switch algorithm {
 	case ECDSA:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case ECDSAP384:
+		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	case Ed25519:
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		return key, err
 	}
-	return nil, fmt.Errorf("key algorithm: got %q, want %s or %s", algorithm, ECDSA, Ed25519)
+	return nil, fmt.Errorf("key algorithm: got %q, want %s, %s or %s", algorithm, ECDSA, ECDSAP384, Ed25519)
 }
 
 // Encode writes a key in PEM, encrypted: the form that cosign reads. An empty
@@ -75,31 +80,39 @@ func EncodePlain(key crypto.Signer) ([]byte, error) {
 }
 
 // Load reads a private key in PEM: encrypted as the Sigstore tools write it, or
-// plain PKCS #8. Anything but one block, and keys of other kinds, are refused.
+// PKCS #8, plain or encrypted. Anything but one block, and keys of other kinds,
+// are refused. The password is overwritten after use.
 func Load(doc []byte, password Password) (crypto.Signer, error) {
-	block, err := oneBlock(doc)
-	if err != nil {
-		return nil, fmt.Errorf("private key: %w", err)
-	}
-	der := block.Bytes
-	switch block.Type {
-	case typeSigstore, typeCosign:
-		if der, err = open(block.Bytes, password); err != nil {
-			return nil, fmt.Errorf("private key: %w", err)
-		}
-	case typePlain:
-	default:
-		return nil, fmt.Errorf("private key: got a PEM block %q, want %q or %q", block.Type, typeSigstore, typePlain)
-	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
+	key, err := load(doc, password)
 	if err != nil {
 		return nil, fmt.Errorf("private key: %w", err)
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("private key: got %T, want ECDSA P-256 or Ed25519", key)
+		return nil, fmt.Errorf("private key: got %T, want %s", key, wantKinds)
 	}
 	return signer, supported(signer)
+}
+
+func load(doc []byte, password Password) (any, error) {
+	block, err := oneBlock(doc)
+	if err != nil {
+		return nil, err
+	}
+	switch block.Type {
+	case typeSigstore, typeCosign:
+		der, err := open(block.Bytes, password)
+		if err != nil {
+			return nil, err
+		}
+		defer clear(der)
+		return x509.ParsePKCS8PrivateKey(der)
+	case typePlain:
+		return x509.ParsePKCS8PrivateKey(block.Bytes)
+	case typePKCS8:
+		return openPKCS8(block.Bytes, password)
+	}
+	return nil, fmt.Errorf("got a PEM block %.60q, want %q, %q or %q", block.Type, typeSigstore, typePlain, typePKCS8)
 }
 
 // EncodePublic writes a public key in PEM (PKIX).
@@ -107,7 +120,7 @@ func EncodePublic(pub crypto.PublicKey) ([]byte, error) {
 	return cryptoutils.MarshalPublicKeyToPEM(pub)
 }
 
-// LoadPublic reads one public key in PEM (PKIX).
+// LoadPublic reads one public key in PEM (PKIX) that [CheckPublic] takes.
 func LoadPublic(doc []byte) (crypto.PublicKey, error) {
 	block, err := oneBlock(doc)
 	if err != nil {
@@ -120,7 +133,7 @@ func LoadPublic(doc []byte) (crypto.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("public key: %w", err)
 	}
-	return pub, nil
+	return pub, CheckPublic(pub)
 }
 
 // Digest identifies a public key: the sha256 of its DER (PKIX).
@@ -139,17 +152,12 @@ func marshal(key crypto.Signer) ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(key)
 }
 
+// supported holds a private key to the kinds of [CheckPublic].
 func supported(key crypto.Signer) error {
-	switch k := key.(type) {
-	case *ecdsa.PrivateKey:
-		if k.Curve == elliptic.P256() {
-			return nil
-		}
-		return fmt.Errorf("private key: got ECDSA on %s, want P-256", k.Curve.Params().Name)
-	case ed25519.PrivateKey:
-		return nil
+	if err := CheckPublic(key.Public()); err != nil {
+		return fmt.Errorf("private key: %w", err)
 	}
-	return fmt.Errorf("private key: got %T, want ECDSA P-256 or Ed25519", key)
+	return nil
 }
 
 func seal(blockType string, secret, password []byte) ([]byte, error) {
@@ -163,19 +171,28 @@ func seal(blockType string, secret, password []byte) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: box}), nil
 }
 
+// open decrypts what the Sigstore tools and [seal] write. The library takes
+// three sets of scrypt parameters and no other, so that a file cannot ask for
+// work: N 2^15, 2^16 or 2^17, r 8, p 1, at most 128 MiB.
 func open(box []byte, password Password) ([]byte, error) {
-	if password == nil {
-		return nil, errors.New("it is encrypted, and no password was given")
-	}
-	word, err := password()
+	word, err := ask(password)
 	if err != nil {
 		return nil, err
 	}
+	defer clear(word)
 	secret, err := encrypted.Decrypt(box, word)
 	if err != nil {
 		return nil, fmt.Errorf("wrong password or damaged file: %w", err)
 	}
 	return secret, nil
+}
+
+// ask gets the password of an encrypted file.
+func ask(password Password) ([]byte, error) {
+	if password == nil {
+		return nil, errors.New("it is encrypted, and no password was given")
+	}
+	return password()
 }
 
 // oneBlock reads exactly one PEM block with nothing but white space around it.

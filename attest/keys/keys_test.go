@@ -31,7 +31,7 @@ func never() ([]byte, error) { return nil, errors.New("a password was asked for"
 type public interface{ Equal(crypto.PublicKey) bool }
 
 func TestKeysRoundTrip(t *testing.T) {
-	for _, algorithm := range []string{keys.ECDSA, keys.Ed25519} {
+	for _, algorithm := range []string{keys.ECDSA, keys.ECDSAP384, keys.Ed25519} {
 		t.Run(algorithm, func(t *testing.T) {
 			key, err := keys.Generate(algorithm)
 			if err != nil {
@@ -133,7 +133,7 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	}
-	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	p521, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"no PEM", []byte("hello"), never, "no PEM block"},
 		{"two blocks", append(append([]byte{}, plain...), plain...), never, "behind the PEM block"},
 		{"a public key", pub, never, `"PUBLIC KEY"`},
-		{"ECDSA on P-384", pkcs8(p384), never, "want P-256"},
-		{"RSA", pkcs8(rsaKey), never, "want ECDSA P-256 or Ed25519"},
+		{"ECDSA on P-521", pkcs8(p521), never, "got ECDSA on P-521"},
+		{"RSA", pkcs8(rsaKey), never, "does not name the padding"},
 		{"an encrypted nothing", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: junk}), say("word"), "private key"},
 		{"too large", make([]byte, 1<<20), never, "at most"},
 	} {

@@ -2,13 +2,13 @@ package sigstore
 
 import (
 	"fmt"
-	"time"
 
 	sigbundle "github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
 
 	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/attest/keys"
 )
 
 // certificateVerifier applies a trusted root: path validation at the vouched
@@ -25,10 +25,10 @@ func certificateVerifier(tr root.TrustedMaterial) (*verify.Verifier, error) {
 
 // certificate verifies a bundle that carries a certificate. Every vouched time
 // must lie in the functionary's period of validity; the earliest is the claim's.
-func (v *verifier) certificate(b *sigbundle.Bundle) (*trusted, time.Time, error) {
-	var none time.Time
+func (v *verifier) certificate(b *sigbundle.Bundle, content verify.VerificationContent) (signedBy, error) {
+	var none signedBy
 	if v.certified == nil {
-		return nil, none, refused(attest.CheckFunctionary, "a certificate", "a key that the trust file names; it names no certificate identity", nil)
+		return none, refused(attest.CheckFunctionary, "a certificate", "a key that the trust file names; it names no certificate identity", nil)
 	}
 	var identities []verify.PolicyOption
 	for _, t := range v.identities {
@@ -36,29 +36,37 @@ func (v *verifier) certificate(b *sigbundle.Bundle) (*trusted, time.Time, error)
 	}
 	result, err := v.certified.Verify(b, verify.NewPolicy(verify.WithoutArtifactUnsafe(), identities...))
 	if err != nil {
-		return nil, none, v.whyNot(b, err)
+		return none, v.whyNot(b, content, err)
 	}
-	by, err := v.identified(result.VerifiedIdentity)
+	if _, err := v.timestamps(b); err != nil {
+		return none, err
+	}
+	t, err := v.identified(result.VerifiedIdentity)
 	if err != nil {
-		return nil, none, err
+		return none, err
 	}
-	signedAt := none
-	for _, vouched := range result.VerifiedTimestamps {
-		if err := by.validAt(vouched.Timestamp); err != nil {
-			return nil, none, err
-		}
-		if signedAt.IsZero() || vouched.Timestamp.Before(signedAt) {
-			signedAt = vouched.Timestamp
+	by := signedBy{name: t.name}
+	if by.key, err = keys.Digest(content.Certificate().PublicKey); err != nil {
+		return none, refused(attest.CheckCertificate, "a certificate for another kind of key", "a public key", err)
+	}
+	for _, keyed := range v.byHint {
+		if keyed.id == by.key {
+			return none, refused(attest.CheckCertificate, "a certificate for the local key of functionary "+keyed.name, "a key of its own: one key never counts for two", nil)
 		}
 	}
-	return by, signedAt, nil
+	var vouched []moment
+	for _, ts := range result.VerifiedTimestamps {
+		vouched = append(vouched, moment{ts.Timestamp, "which the trusted root vouches for"})
+	}
+	by.signedAt, err = t.within(vouched)
+	return by, err
 }
 
 // identified maps the identity that matched back to its functionary.
 func (v *verifier) identified(id *verify.CertificateIdentity) (*trusted, error) {
 	if id != nil {
 		for _, t := range v.identities {
-			if t.Subject == id.SubjectAlternativeName.SubjectAlternativeName && t.Issuer == id.Issuer.Issuer {
+			if t.subject == id.SubjectAlternativeName.SubjectAlternativeName && t.issuer == id.Issuer.Issuer {
 				return t, nil
 			}
 		}
@@ -66,12 +74,33 @@ func (v *verifier) identified(id *verify.CertificateIdentity) (*trusted, error) 
 	return nil, refused(attest.CheckFunctionary, "no matched identity", "a certificate identity that the trust file names", nil)
 }
 
-// whyNot tells a stranger with a good certificate from a bad signature.
-func (v *verifier) whyNot(b *sigbundle.Bundle, cause error) error {
+// whyNot finds out which of the library's checks a bundle failed, by making
+// them again one by one. Whatever it finds, the bundle stays refused.
+func (v *verifier) whyNot(b *sigbundle.Bundle, content verify.VerificationContent, cause error) error {
 	stranger, err := v.certified.Verify(b, verify.NewPolicy(verify.WithoutArtifactUnsafe(), verify.WithoutIdentitiesUnsafe()))
-	if err != nil || stranger.Signature == nil || stranger.Signature.Certificate == nil {
-		return refused(attest.CheckSignature, "a bundle that does not verify", "signature, certificate, log entry and time under the trusted root", cause)
+	if err == nil && stranger.Signature != nil && stranger.Signature.Certificate != nil {
+		c := stranger.Signature.Certificate
+		return refused(attest.CheckFunctionary, fmt.Sprintf("issuer %q, subject %q", c.Issuer, c.SubjectAlternativeName), "an identity that the trust file names", nil)
 	}
-	c := stranger.Signature.Certificate
-	return refused(attest.CheckFunctionary, fmt.Sprintf("issuer %q, subject %q", c.Issuer, c.SubjectAlternativeName), "an identity that the trust file names", nil)
+	logged, err := v.certified.VerifyTransparencyLogInclusion(b)
+	if err != nil {
+		return refused(attest.CheckLogEntry, "no log entry that verifies", "one about this signature in a log of the trusted root", cause)
+	}
+	observed, err := v.certified.VerifyObserverTimestamps(b, logged)
+	if err != nil {
+		return refused(attest.CheckTimestamp, "no time that anybody vouches for", "one by an authority or log of the trusted root", cause)
+	}
+	for _, m := range observed {
+		chains, err := verify.VerifyLeafCertificate(m.Timestamp, content.Certificate(), v.root)
+		if err != nil {
+			return refused(attest.CheckCertificate, "a certificate that does not verify at "+stamp(m.Timestamp), "one by an authority of the trusted root, in its time", cause)
+		}
+		if len(v.root.CTLogs()) == 0 {
+			continue
+		}
+		if err := verify.VerifySignedCertificateTimestamp(chains, 1, v.root); err != nil {
+			return refused(attest.CheckCertificate, "a certificate that no log of certificates vouches for", "a signed certificate timestamp by a log of the trusted root", cause)
+		}
+	}
+	return refused(attest.CheckSignature, "a signature that does not verify", "one by the certificate's key", cause)
 }

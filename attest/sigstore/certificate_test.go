@@ -109,11 +109,11 @@ func TestCertificateIdentity(t *testing.T) {
 		{"wrong issuer", subject, "https://other.example", virtual, nil, ci, attest.CheckFunctionary, "https://other.example"},
 		{"wrong subject", "dev@example.org", issuer, virtual, nil, ci, attest.CheckFunctionary, "dev@example.org"},
 		{"the subject is a prefix", subject + ".evil", issuer, virtual, nil, ci, attest.CheckFunctionary, ".evil"},
-		{"another deployment", subject, issuer, stranger, nil, ci, attest.CheckSignature, "trusted root"},
-		{"no log entry", subject, issuer, virtual, func(b map[string]any) { delete(material(b), "tlogEntries") }, ci, attest.CheckSignature, "not enough verified log entries"},
+		{"another deployment", subject, issuer, stranger, nil, ci, attest.CheckLogEntry, "0 < 1"},
+		{"no log entry", subject, issuer, virtual, func(b map[string]any) { delete(material(b), "tlogEntries") }, ci, attest.CheckLogEntry, "not enough verified log entries"},
 		{"another payload", subject, issuer, virtual, func(b map[string]any) {
 			b["dsseEnvelope"].(map[string]any)["payload"] = []byte(good + "\n")
-		}, ci, attest.CheckSignature, "trusted root"},
+		}, ci, attest.CheckLogEntry, "does not match envelope payload hash"},
 		{"expired when it was signed", subject, issuer, virtual, nil,
 			sigstore.Functionary{Name: "ci", Issuer: issuer, Subject: subject, NotAfter: now}, attest.CheckValidity, "expired"},
 		{"only keys are trusted", subject, issuer, virtual, nil,
@@ -130,7 +130,7 @@ func TestCertificateIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = strict.Verify(ctx, keyless(t, virtual, subject, issuer, nil), now)
-	wantRefused(t, err, attest.CheckSignature, "signed certificate timestamp")
+	wantRefused(t, err, attest.CheckCertificate, "signed certificate timestamp")
 }
 
 // A log entry of another signature by the same identity says nothing about this one.
@@ -150,5 +150,5 @@ func TestLogEntryOfAnotherBundle(t *testing.T) {
 	_, err = v.Verify(context.Background(), keyless(t, virtual, subject, issuer, func(b map[string]any) {
 		b["verificationMaterial"].(map[string]any)["tlogEntries"] = borrowed
 	}), now)
-	wantRefused(t, err, attest.CheckSignature, "log")
+	wantRefused(t, err, attest.CheckLogEntry, "signature does not match")
 }

@@ -221,7 +221,7 @@ func TestUnusableTrust(t *testing.T) {
 	}{
 		{"nobody", nil, "no functionary"},
 		{"one name for two keys", []sigstore.Functionary{{Name: "a", PublicKey: key}, {Name: "a", PublicKey: newKey(t, keys.ECDSA).Public()}}, "the name twice"},
-		{"one key under two names", []sigstore.Functionary{{Name: "a", PublicKey: key}, {Name: "b", PublicKey: key}}, "the key or identity of a"},
+		{"one key under two names", []sigstore.Functionary{{Name: "a", PublicKey: key}, {Name: "b", PublicKey: key}}, "the key of a"},
 		{"no name", []sigstore.Functionary{{PublicKey: key}}, "no name"},
 		{"neither key nor identity", []sigstore.Functionary{{Name: "a"}}, "neither a key nor"},
 		{"issuer without subject", []sigstore.Functionary{{Name: "a", Issuer: "https://issuer.example"}}, "explicit in both"},
@@ -247,11 +247,11 @@ func TestSignerRefusesWhatVerifiersWould(t *testing.T) {
 	s.Subject = nil
 	_, err = signer.Sign(context.Background(), s)
 	wantRefused(t, err, attest.CheckSubject, "no subject")
-	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	p521, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sigstore.NewSigner(p384); err == nil || !strings.Contains(err.Error(), "want P-256") {
-		t.Errorf("a P-384 key gave %v", err)
+	if _, err := sigstore.NewSigner(p521); err == nil || !strings.Contains(err.Error(), "want ECDSA P-256, ECDSA P-384 or Ed25519") {
+		t.Errorf("a P-521 key gave %v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
+	_ "crypto/sha256" // crypto.SHA256
+	_ "crypto/sha512" // crypto.SHA384
 	"encoding/base64"
 	"fmt"
 
@@ -26,21 +27,23 @@ import (
 
 type signer struct{ pair keypair }
 
-// NewSigner returns a signer with a local key, ECDSA P-256 or Ed25519. Its
+// NewSigner returns a signer with a local key of the kinds of
+// [keys.CheckPublic]. Its
 // bundles are RFC 8785 JSON, name the key by [Hint], and hold one signature.
 // It refuses to sign a Statement that a verifier would refuse to read.
 func NewSigner(key crypto.Signer) (attest.Signer, error) {
 	pair := keypair{key: key}
+	if err := keys.CheckPublic(key.Public()); err != nil {
+		return nil, fmt.Errorf("signing key: %w", err)
+	}
 	switch pub := key.Public().(type) {
 	case *ecdsa.PublicKey:
-		if pub.Curve != elliptic.P256() {
-			return nil, fmt.Errorf("signing key: got ECDSA on %s, want P-256", pub.Curve.Params().Name)
-		}
 		pair.details, pair.algorithm, pair.hash = commonpb.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256, "ECDSA", crypto.SHA256
+		if pub.Curve == elliptic.P384() {
+			pair.details, pair.hash = commonpb.PublicKeyDetails_PKIX_ECDSA_P384_SHA_384, crypto.SHA384
+		}
 	case ed25519.PublicKey:
 		pair.details, pair.algorithm = commonpb.PublicKeyDetails_PKIX_ED25519, "ED25519"
-	default:
-		return nil, fmt.Errorf("signing key: got %T, want ECDSA P-256 or Ed25519", pub)
 	}
 	hint, err := Hint(key.Public())
 	if err != nil {
@@ -90,6 +93,9 @@ type keypair struct {
 }
 
 func (k keypair) GetHashAlgorithm() commonpb.HashAlgorithm {
+	if k.hash == crypto.SHA384 {
+		return commonpb.HashAlgorithm_SHA2_384
+	}
 	return commonpb.HashAlgorithm_SHA2_256
 }
 
@@ -109,9 +115,10 @@ func (k keypair) GetPublicKeyPem() (string, error) {
 // SignData returns the signature and what it is over: the digest, or the data
 // itself for Ed25519.
 func (k keypair) SignData(_ context.Context, data []byte) ([]byte, []byte, error) {
-	if k.hash == crypto.SHA256 {
-		sum := sha256.Sum256(data)
-		data = sum[:]
+	if k.hash != 0 {
+		h := k.hash.New()
+		h.Write(data)
+		data = h.Sum(nil)
 	}
 	sig, err := k.key.Sign(rand.Reader, data, k.hash)
 	return sig, data, err

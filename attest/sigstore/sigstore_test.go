@@ -80,7 +80,7 @@ func wantRefused(t *testing.T, err error, check attest.Check, words string) {
 }
 
 func TestSignedByALocalKey(t *testing.T) {
-	for _, algorithm := range []string{keys.ECDSA, keys.Ed25519} {
+	for _, algorithm := range []string{keys.ECDSA, keys.ECDSAP384, keys.Ed25519} {
 		t.Run(algorithm, func(t *testing.T) {
 			key := newKey(t, algorithm)
 			bundle := signed(t, key)

@@ -17,23 +17,13 @@ import (
 
 // Options of a verifier.
 type Options struct {
-	// TrustedRoot is needed, and used, for certificate identities only; see
-	// [LoadTrustedRoot]. One transparency log entry and one vouched time are
-	// required of every certificate, and a signed certificate timestamp wherever
-	// the root names a certificate transparency log.
+	// TrustedRoot is needed for certificate identities; see [LoadTrustedRoot].
+	// One transparency log entry and one vouched time are required of every
+	// certificate, and a signed certificate timestamp wherever the root names a
+	// certificate transparency log. For keys it gives vouched times: with it every
+	// timestamp and every log entry that a bundle carries must verify. Without it
+	// they are not looked at, and vouch for nothing.
 	TrustedRoot root.TrustedMaterial
-}
-
-// LoadTrustedRoot reads a Sigstore trusted root in JSON. Nothing is fetched.
-func LoadTrustedRoot(doc []byte) (root.TrustedMaterial, error) {
-	if err := attest.CheckJSON(doc); err != nil {
-		return nil, fmt.Errorf("trusted root: %w", err)
-	}
-	tr, err := root.NewTrustedRootFromJSON(doc)
-	if err != nil {
-		return nil, fmt.Errorf("trusted root: %w", err)
-	}
-	return tr, nil
 }
 
 type verifier struct {
@@ -41,12 +31,13 @@ type verifier struct {
 	identities []*trusted
 	keyed      *verify.Verifier
 	material   root.TrustedMaterial // the keys
+	root       root.TrustedMaterial // nil without one
 	certified  *verify.Verifier     // nil without certificate identities
 }
 
 // NewVerifier trusts the functionaries that it is given and nobody else. It
-// refuses none at all, two of one name, and one key or identity under two
-// names: a threshold of two must mean two signers.
+// refuses none at all, two of one name, and one key or identity in two places,
+// whatever its encoding: a threshold of two must mean two signers.
 func NewVerifier(functionaries []Functionary, opts Options) (attest.Verifier, error) {
 	return newVerifier(functionaries, opts)
 }
@@ -55,44 +46,62 @@ func newVerifier(functionaries []Functionary, opts Options) (*verifier, error) {
 	if len(functionaries) == 0 {
 		return nil, errors.New("no functionary is trusted; name at least one in the trust file")
 	}
-	v := &verifier{byHint: map[string]*trusted{}}
-	names, ids := map[string]bool{}, map[godigest.Digest]string{}
-	material := map[string]*root.ExpiringKey{}
+	v := &verifier{byHint: map[string]*trusted{}, root: opts.TrustedRoot}
+	names := map[string]bool{}
 	for _, f := range functionaries {
-		t, err := newTrusted(f)
+		members, err := f.members()
 		if err != nil {
 			return nil, err
 		}
-		if names[t.Name] {
-			return nil, fmt.Errorf("functionary %s: got the name twice, want it once", t.Name)
+		if names[f.Name] {
+			return nil, f.errorf("got the name twice, want it once; keys that rotate are a list under one name")
 		}
-		if earlier, ok := ids[t.id]; ok {
-			return nil, fmt.Errorf("functionary %s: got the key or identity of %s (%s), want one of its own", t.Name, earlier, t.id)
+		names[f.Name] = true
+		for _, t := range members {
+			if err := v.add(t); err != nil {
+				return nil, err
+			}
 		}
-		names[t.Name], ids[t.id] = true, t.Name
-		if t.verifier == nil {
-			v.identities = append(v.identities, &t)
-			continue
+	}
+	return v, v.configure()
+}
+
+// add takes in one key or identity, which nobody may have had before.
+func (v *verifier) add(t *trusted) error {
+	if t.verifier == nil {
+		for _, earlier := range v.identities {
+			if earlier.issuer == t.issuer && earlier.subject == t.subject {
+				return fmt.Errorf("functionary %s: got the identity of %s, want one of its own", t.name, earlier.name)
+			}
 		}
-		hint, err := Hint(t.PublicKey)
-		if err != nil {
-			return nil, fmt.Errorf("functionary %s: %w", t.Name, err)
-		}
-		v.byHint[hint], material[hint] = &t, t.verifier
+		v.identities = append(v.identities, t)
+		return nil
+	}
+	if earlier, ok := v.byHint[t.hint]; ok {
+		return fmt.Errorf("functionary %s: got the key of %s (%s), want one of its own", t.name, earlier.name, t.id)
+	}
+	v.byHint[t.hint] = t
+	return nil
+}
+
+func (v *verifier) configure() error {
+	material := map[string]*root.ExpiringKey{}
+	for hint, t := range v.byHint {
+		material[hint] = t.verifier
 	}
 	v.material = root.NewTrustedPublicKeyMaterialFromMapping(material)
 	var err error
 	if v.keyed, err = verify.NewVerifier(v.material, verify.WithNoObserverTimestamps(), verify.WithoutStatementPredicate()); err != nil {
-		return nil, err
+		return err
 	}
 	if len(v.identities) == 0 {
-		return v, nil
+		return nil
 	}
-	if opts.TrustedRoot == nil {
-		return nil, fmt.Errorf("functionary %s: it is a certificate identity, and no trusted root was given", v.identities[0].Name)
+	if v.root == nil {
+		return fmt.Errorf("functionary %s: it is a certificate identity, and no trusted root was given", v.identities[0].name)
 	}
-	v.certified, err = certificateVerifier(opts.TrustedRoot)
-	return v, err
+	v.certified, err = certificateVerifier(v.root)
+	return err
 }
 
 // Verify implements [attest.Verifier]. The signature is checked over the bytes
@@ -114,10 +123,9 @@ func (v *verifier) Verify(ctx context.Context, body []byte, at time.Time) (attes
 	if err != nil {
 		return none, refused(attest.CheckBundle, "no verification material", "a key hint or a certificate", err)
 	}
-	var by *trusted
-	var signedAt time.Time
+	var by signedBy
 	if content.Certificate() != nil {
-		by, signedAt, err = v.certificate(b)
+		by, err = v.certificate(b, content)
 	} else {
 		by, err = v.key(b, content, at)
 	}
@@ -129,24 +137,45 @@ func (v *verifier) Verify(ctx context.Context, body []byte, at time.Time) (attes
 		return none, err
 	}
 	return claim.New(claim.Made{
-		Statement: s, Predicate: predicate, Functionary: by.Name, Key: by.id,
-		PAE: env.PAE, Bundle: godigest.FromBytes(body), SignedAt: signedAt,
+		Statement: s, Predicate: predicate, Functionary: by.name, Key: by.key,
+		PAE: env.PAE, Bundle: godigest.FromBytes(body), SignedAt: by.signedAt,
 	}), nil
 }
 
+// signedBy is what the signature of a bundle established.
+type signedBy struct {
+	name     string
+	key      godigest.Digest // of the public key that signed, whosever it is
+	signedAt time.Time       // the earliest vouched time; zero without one
+}
+
 // key verifies a bundle that names a local key by its hint.
-func (v *verifier) key(b *sigbundle.Bundle, content verify.VerificationContent, at time.Time) (*trusted, error) {
+func (v *verifier) key(b *sigbundle.Bundle, content verify.VerificationContent, at time.Time) (signedBy, error) {
+	var none signedBy
 	hint := content.PublicKey().Hint()
-	by, ok := v.byHint[hint]
+	t, ok := v.byHint[hint]
 	if !ok {
-		return nil, refused(attest.CheckFunctionary, fmt.Sprintf("a key with the hint %.100q", hint), "a key that the trust file names", nil)
+		return none, refused(attest.CheckFunctionary, fmt.Sprintf("a key with the hint %.100q", hint), "a key that the trust file names", nil)
 	}
 	if _, err := v.keyed.Verify(b, verify.NewPolicy(verify.WithoutArtifactUnsafe(), verify.WithKey())); err != nil {
 		signed, contentErr := b.SignatureContent()
 		if contentErr != nil || verify.VerifySignature(signed, content, v.material) != nil {
-			return nil, refused(attest.CheckSignature, "a signature that does not verify", "one by functionary "+by.Name, err)
+			return none, refused(attest.CheckSignature, "a signature that does not verify", "one by functionary "+t.name, err)
 		}
 		// It is signed; what is signed is not readable, and DecodeStatement says why.
 	}
-	return by, by.validAt(at)
+	vouched, err := v.vouchedForKey(b)
+	if err != nil {
+		return none, err
+	}
+	signedAt, err := t.within(vouched)
+	if err != nil {
+		return none, err
+	}
+	if signedAt.IsZero() {
+		if err := t.validAt(at, "the moment asked for"); err != nil {
+			return none, err
+		}
+	}
+	return signedBy{t.name, t.id, signedAt}, nil
 }

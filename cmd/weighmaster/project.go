@@ -90,7 +90,7 @@ func (a *app) open(ctx context.Context, signing bool) (*project, error) {
 	if p.trust, err = readTrust(filepath.Join(dir, trustFile)); err != nil {
 		return nil, err
 	}
-	if p.verifier, err = claimVerifier(p.trust); err != nil {
+	if p.verifier, err = claimVerifier(p.trust, filepath.Join(dir, trustFile)); err != nil {
 		return nil, err
 	}
 	if p.logKey, err = note.NewVerifier(strings.TrimSpace(p.trust.Log.Key)); err != nil {
@@ -134,45 +134,6 @@ func refs(list []attest.NamedDigest) []ledger.Ref {
 		out[i] = ledger.Ref{Name: n.Name, Digest: n.Digest}
 	}
 	return out
-}
-
-func readTrust(path string) (schemas.Trust, error) {
-	var t schemas.Trust
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return t, usage("trust file: %v; there is no default trust", err)
-	}
-	if err := schemas.DecodeYAML(path, body, schemas.TrustURI, &t); err != nil {
-		return t, usage("%v", err)
-	}
-	return t, nil
-}
-
-// claimVerifier believes exactly the functionaries of a trust file.
-func claimVerifier(t schemas.Trust) (attest.Verifier, error) {
-	var list []sigstore.Functionary
-	for _, f := range t.Functionaries {
-		fn := sigstore.Functionary{Name: f.Name, Issuer: f.Issuer, Subject: f.Subject}
-		if f.Key != "" {
-			key, err := keys.LoadPublic([]byte(f.Key))
-			if err != nil {
-				return nil, usage("%s: functionary %s: %v", trustFile, f.Name, err)
-			}
-			fn.PublicKey = key
-		}
-		if f.NotBefore != nil {
-			fn.NotBefore = *f.NotBefore
-		}
-		if f.NotAfter != nil {
-			fn.NotAfter = *f.NotAfter
-		}
-		list = append(list, fn)
-	}
-	v, err := sigstore.NewVerifier(list, sigstore.Options{})
-	if err != nil {
-		return nil, usage("%s: %v", trustFile, err)
-	}
-	return v, nil
 }
 
 // allClaims verifies every entry of the log, in log order, at the moment the

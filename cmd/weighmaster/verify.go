@@ -64,7 +64,7 @@ func (a *app) verifyFile(ctx context.Context, opt verifyOptions) (verify.Result,
 		return verify.Result{}, err
 	}
 	v := verify.Verifier{Origin: trust.Log.Origin, Decision: opt.Decision, Policies: trust.Policies, At: time.Now()}
-	if v.Claims, err = claimVerifier(trust); err != nil {
+	if v.Claims, err = claimVerifier(trust, opt.Trust); err != nil {
 		return verify.Result{}, err
 	}
 	if v.Log, err = note.NewVerifier(strings.TrimSpace(trust.Log.Key)); err != nil {

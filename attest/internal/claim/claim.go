@@ -19,7 +19,7 @@ type Made struct {
 	Statement   *spb.Statement
 	Predicate   json.RawMessage // the predicate exactly as signed
 	Functionary string          // name in the trust file
-	Key         godigest.Digest // sha256 of the DER public key, or of issuer and subject for a certificate identity
+	Key         godigest.Digest // sha256 of the DER (PKIX) of the public key that signed, local or in a certificate
 	PAE         godigest.Digest // sha256 of the envelope's PAE
 	Bundle      godigest.Digest // sha256 of the bundle's bytes
 	// SignedAt is a time that a timestamp authority or a transparency log vouches for; zero without one.
@@ -44,7 +44,8 @@ func (c Claim) Predicate() json.RawMessage { return c.made.Predicate }
 // Functionary returns the signer's name in the trust file.
 func (c Claim) Functionary() string { return c.made.Functionary }
 
-// Key identifies the key that signed, so that thresholds count distinct keys.
+// Key is the sha256 of the DER (PKIX) of the public key that signed, so that
+// thresholds count distinct keys, whoever showed them.
 func (c Claim) Key() godigest.Digest { return c.made.Key }
 
 // PAE returns the sha256 of the envelope's pre-authentication encoding: the identity of what was said.

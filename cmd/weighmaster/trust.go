@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/attest/keys"
+	"github.com/weighmaster/weighmaster/attest/sigstore"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+func readTrust(path string) (schemas.Trust, error) {
+	var t schemas.Trust
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return t, usage("trust file: %v; there is no default trust", err)
+	}
+	if err := schemas.DecodeYAML(path, body, schemas.TrustURI, &t); err != nil {
+		return t, usage("%v", err)
+	}
+	return t, nil
+}
+
+// claimVerifier believes exactly the functionaries of the trust file that was
+// read from path, and the trusted root that it names beside itself.
+func claimVerifier(t schemas.Trust, path string) (attest.Verifier, error) {
+	list := make([]sigstore.Functionary, 0, len(t.Functionaries))
+	for _, f := range t.Functionaries {
+		fn, err := functionary(f)
+		if err != nil {
+			return nil, usage("%s: functionary %s: %v", path, f.Name, err)
+		}
+		list = append(list, fn)
+	}
+	var opts sigstore.Options
+	if t.TrustedRoot != "" {
+		body, err := readTrustedRoot(path, t.TrustedRoot)
+		if err != nil {
+			return nil, usage("%s: trustedRoot: %v", path, err)
+		}
+		if opts.TrustedRoot, err = sigstore.LoadTrustedRoot(body); err != nil {
+			return nil, usage("%s: trustedRoot %s: %v", path, t.TrustedRoot, err)
+		}
+	}
+	v, err := sigstore.NewVerifier(list, opts)
+	if err != nil {
+		return nil, usage("%s: %v", path, err)
+	}
+	return v, nil
+}
+
+func functionary(f schemas.Functionary) (sigstore.Functionary, error) {
+	fn := sigstore.Functionary{Name: f.Name, Issuer: f.Issuer, Subject: f.Subject, NotBefore: moment(f.NotBefore), NotAfter: moment(f.NotAfter)}
+	var err error
+	if f.Key != "" {
+		if fn.PublicKey, err = keys.LoadPublic([]byte(f.Key)); err != nil {
+			return fn, err
+		}
+	}
+	for i, k := range f.Keys {
+		key := sigstore.Key{NotBefore: moment(k.NotBefore), NotAfter: moment(k.NotAfter)}
+		if key.PublicKey, err = keys.LoadPublic([]byte(k.Key)); err != nil {
+			return fn, fmt.Errorf("keys, number %d: %w", i+1, err)
+		}
+		fn.Keys = append(fn.Keys, key)
+	}
+	return fn, nil
+}
+
+func moment(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// readTrustedRoot reads the trusted root that a trust file names, from the
+// trust file's own folder.
+func readTrustedRoot(trust, name string) ([]byte, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(trust), name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, sigstore.MaxTrustedRootBytes+1))
+}
