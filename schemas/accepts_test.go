@@ -56,7 +56,7 @@ func documents() []document {
 			Decisions: map[string]schemas.DecisionRule{"accept": {SignerRule: signer, Requires: []string{"chain"}, Isolation: []string{"network"}}},
 		}},
 		{schemas.TrustURI, &schemas.Trust{
-			Schema: schemas.TrustURI, Log: log, Witnesses: []schemas.LogKey{log}, TrustedRoot: "root.json",
+			Schema: schemas.TrustURI, Log: log, Witnesses: []schemas.WitnessKey{{Origin: "witness.example/w1", Key: "witness.example/w1+0a1b2c3d+BNJz", URL: "https://witness.example/w1"}}, TrustedRoot: "root.json",
 			Functionaries: []schemas.Functionary{{Name: "producer", Key: pemKey, NotBefore: &moment, NotAfter: &moment}, {Name: "ci", Issuer: "i", Subject: "s"}},
 		}},
 		{schemas.ManifestURI, &digest.Manifest{Schema: digest.ManifestSchema, Files: []digest.Entry{{Name: "a/b.json", Size: 1, SHA256: sum, GitBlob: commit}}}},

@@ -11,7 +11,7 @@ type Trust struct {
 	Schema        string        `json:"schema"`
 	Functionaries []Functionary `json:"functionaries"`
 	Log           LogKey        `json:"log"`
-	Witnesses     []LogKey      `json:"witnesses,omitempty"`
+	Witnesses     []WitnessKey  `json:"witnesses,omitempty"`
 	// Policies, where it names any, are the only policies that may decide. Without
 	// it every functionary can write a policy that lets himself decide.
 	Policies    []godigest.Digest `json:"policies,omitempty"`
@@ -39,8 +39,18 @@ type FunctionaryKey struct {
 	NotAfter  *time.Time `json:"notAfter,omitempty"` // expired at this moment
 }
 
-// LogKey pins a log or witness: C2SP origin and note verifier key.
+// LogKey pins a log: C2SP origin and note verifier key.
 type LogKey struct {
 	Origin string `json:"origin"`
 	Key    string `json:"key"` // golang.org/x/mod/sumdb/note verifier key
+}
+
+// WitnessKey pins a witness: the name and verifier key of its cosignatures
+// (C2SP tlog-cosignature, Ed25519), and where it can be asked for one.
+type WitnessKey struct {
+	Origin string `json:"origin"` // the key's name
+	Key    string `json:"key"`    // verifier key of signature type 0x04
+	// URL is the submission prefix of C2SP tlog-witness. It says where to ask,
+	// never whom to believe.
+	URL string `json:"url,omitempty"`
 }
