@@ -31,3 +31,9 @@ var numbers = map[string]int{
 	"reloaded":     32,
 	"completed":    33,
 }
+
+// Number gives the number of a check by its name.
+func Number(check string) (int, bool) {
+	n, ok := numbers[check]
+	return n, ok
+}
