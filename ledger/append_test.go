@@ -40,10 +40,7 @@ func TestAppendAll(t *testing.T) {
 				{"one twice in the batch", [][]byte{step(6), step(7), step(6), step(0)}, []int{6, 7, 6, 0}, []bool{false, false, true, true}, 8},
 				{"a hundred", steps(8, 108), nil, nil, 108},
 			} {
-				before, err := s.checkpoints.Sizes(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				before := sizesOf(t, s.checkpoints)
 				entries, err := log.AppendAll(t.Context(), c.bundles)
 				if err != nil || len(entries) != len(c.bundles) {
 					t.Fatalf("%s: %d entries of %d bundles, %v", c.name, len(entries), len(c.bundles), err)
@@ -59,9 +56,9 @@ func TestAppendAll(t *testing.T) {
 				if v := mustVerify(t, log); v.Size != c.size {
 					t.Errorf("%s: %d entries, want %d", c.name, v.Size, c.size)
 				}
-				after, err := s.checkpoints.Sizes(t.Context())
-				if err != nil || len(after) > len(before)+1 || after[len(after)-1] != c.size {
-					t.Errorf("%s: checkpoints of sizes %v after %v, %v; want one more, of size %d", c.name, after, before, err, c.size)
+				after := sizesOf(t, s.checkpoints)
+				if len(after) > len(before)+1 || after[len(after)-1] != c.size {
+					t.Errorf("%s: checkpoints of sizes %v after %v; want one more, of size %d", c.name, after, before, c.size)
 				}
 			}
 			single := inMemory()

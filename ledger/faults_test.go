@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"testing"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -86,8 +87,20 @@ type faultyCheckpoints struct {
 func (c faultyCheckpoints) Put(ctx context.Context, size int64, msg []byte) error {
 	return c.writes.run(func() error { return c.Checkpoints.Put(ctx, size, msg) })
 }
-func (c faultyCheckpoints) Sizes(ctx context.Context) ([]int64, error) {
-	return result(c.reads, func() ([]int64, error) { return c.Checkpoints.Sizes(ctx) })
+func (c faultyCheckpoints) Sizes(ctx context.Context) iter.Seq2[int64, error] {
+	return func(yield func(int64, error) bool) {
+		for size, err := range c.Checkpoints.Sizes(ctx) {
+			if err == nil {
+				err = c.reads.run(func() error { return nil })
+			}
+			if !yield(size, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+func (c faultyCheckpoints) Newest(ctx context.Context) (int64, error) {
+	return result(c.reads, func() (int64, error) { return c.Checkpoints.Newest(ctx) })
 }
 func (c faultyCheckpoints) At(ctx context.Context, size int64) ([]byte, error) {
 	return result(c.reads, func() ([]byte, error) { return c.Checkpoints.At(ctx, size) })

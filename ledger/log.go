@@ -62,12 +62,15 @@ func Create(ctx context.Context, s Store, opt Options) (*Log, error) {
 	if size != 0 {
 		return nil, fmt.Errorf("ledger: create %s: the store has %d entries, want an empty one; open it instead", opt.Origin, size)
 	}
-	sizes, err := opt.Checkpoints.Sizes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: create %s: list checkpoints: %w", opt.Origin, err)
-	}
-	if _, err := opt.Checkpoints.Latest(ctx); len(sizes) != 0 || !errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("ledger: create %s: %d checkpoints of another log are in the way; choose another folder", opt.Origin, len(sizes))
+	_, newestErr := opt.Checkpoints.Newest(ctx)
+	_, latestErr := opt.Checkpoints.Latest(ctx)
+	for _, err := range []error{newestErr, latestErr} {
+		if err == nil {
+			return nil, fmt.Errorf("ledger: create %s: checkpoints of another log are in the way; choose another folder", opt.Origin)
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("ledger: create %s: look for checkpoints: %w", opt.Origin, err)
+		}
 	}
 	root, err := tlog.TreeHash(0, hashReader{ctx, s})
 	if err != nil {
@@ -95,14 +98,13 @@ func Open(ctx context.Context, s Store, opt Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes, err := opt.Checkpoints.Sizes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: open %s: list checkpoints: %w", opt.Origin, err)
+	newest, err := opt.Checkpoints.Newest(ctx)
+	found := err == nil
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("ledger: open %s: look for the newest checkpoint: %w", opt.Origin, err)
 	}
-	found := false
-	if len(sizes) > 0 {
-		found = true
-		if err := l.learnAt(ctx, sizes[len(sizes)-1]); err != nil {
+	if found {
+		if err := l.learnAt(ctx, newest); err != nil {
 			return nil, err
 		}
 	}

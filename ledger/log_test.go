@@ -72,6 +72,28 @@ func chain(t testing.TB, log *ledger.Log, n int) []ledger.Entry {
 	return list
 }
 
+func sizesOf(t testing.TB, c ledger.Checkpoints) []int64 {
+	t.Helper()
+	var list []int64
+	for size, err := range c.Sizes(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, size)
+	}
+	return list
+}
+
+// checkpointFile is the path of a checkpoint below the folder of all.
+func checkpointFile(t testing.TB, dir string, size int64) string {
+	t.Helper()
+	d, err := checkpoints.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.File(size)
+}
+
 func step(i int) []byte {
 	return storetest.Bundle(fmt.Sprintf("step %d", i), []string{fmt.Sprintf("file %d", i+1)}, []string{fmt.Sprintf("file %d", i), "tool"})
 }

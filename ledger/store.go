@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"iter"
 
 	godigest "github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/tlog"
@@ -81,8 +82,13 @@ type Store interface {
 // Checkpoints keeps signed checkpoints outside the Store. Put is durable when
 // it returns nil. Several goroutines and processes may use one.
 type Checkpoints interface {
-	// Sizes lists, ascending, the tree sizes that have a checkpoint.
-	Sizes(ctx context.Context) ([]int64, error)
+	// Sizes goes, ascending, through the tree sizes that have a checkpoint;
+	// an error is the last that it gives. Its memory does not grow with
+	// their number.
+	Sizes(ctx context.Context) iter.Seq2[int64, error]
+
+	// Newest returns the largest of them; ErrNotFound.
+	Newest(ctx context.Context) (int64, error)
 
 	// At returns the checkpoint of one tree size; ErrNotFound.
 	At(ctx context.Context, size int64) ([]byte, error)
@@ -95,6 +101,14 @@ type Checkpoints interface {
 	// fine. Other bytes for the same size are refused with ErrConflict and
 	// change nothing.
 	Put(ctx context.Context, size int64, checkpoint []byte) error
+
+	// Replace puts a checkpoint in the place of the one that is kept for the
+	// size, as a whole and durably, if that has the bytes old: ErrConflict if
+	// it has others, ErrNotFound if there is none. It renews Latest too where
+	// that has the same size. The [Log] adds cosignatures with it and has
+	// checked that nothing else changes; of two writers that add some at once
+	// one may have to ask its witnesses again.
+	Replace(ctx context.Context, size int64, old, checkpoint []byte) error
 }
 
 // hashReader reads stored nodes for package tlog.

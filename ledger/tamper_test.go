@@ -323,8 +323,8 @@ func TestForkedLog(t *testing.T) {
 	appendOne(t, leftLog, 50)
 	_, err = rightLog.Append(t.Context(), step(60))
 	wantContradiction(t, err, "for the first 5 entries and the stored ones have another")
-	if sizes, err := left.checkpoints.Sizes(t.Context()); err != nil || len(sizes) != 6 {
-		t.Errorf("checkpoints %v, %v; the fork must not have signed one", sizes, err)
+	if sizes := sizesOf(t, left.checkpoints); len(sizes) != 6 {
+		t.Errorf("checkpoints %v; the fork must not have signed one", sizes)
 	}
 }
 
@@ -357,7 +357,8 @@ func TestCheckpointFilesAltered(t *testing.T) {
 			}
 		}
 	}
-	const five, six = "0000000000000000005", "0000000000000000006"
+	const folder = "0000000000000/000/"
+	const five, six = folder + "0000000000000000005", folder + "0000000000000000006"
 	resize := func(s string) string { return strings.Replace(s, "\n6\n", "\n5\n", 1) }
 	for _, c := range []struct {
 		name       string
@@ -382,7 +383,7 @@ func TestCheckpointFilesAltered(t *testing.T) {
 		{"all removed", func(t *testing.T, dir string) {
 			names, _ := filepath.Glob(filepath.Join(dir, "*"))
 			for _, n := range names {
-				os.Remove(n)
+				os.RemoveAll(n)
 			}
 		}, "no checkpoint is kept outside", "latest", "none"},
 	} {
@@ -405,7 +406,7 @@ func TestCheckpointFilesAltered(t *testing.T) {
 func TestCheckpointFileRenamed(t *testing.T) {
 	s := onDisk(t)
 	chain(t, s.create(t), 3)
-	if err := os.Rename(filepath.Join(s.dir, "0000000000000000003"), filepath.Join(s.dir, "3.old")); err != nil {
+	if err := os.Rename(checkpointFile(t, s.dir, 3), filepath.Join(filepath.Dir(checkpointFile(t, s.dir, 3)), "3.old")); err != nil {
 		t.Fatal(err)
 	}
 	_, err := ledger.Open(t.Context(), s.store, s.options(t))
@@ -429,9 +430,8 @@ func TestForgedTailIsNotSigned(t *testing.T) {
 			chain(t, s.create(t), 4)
 			s.store.Close()
 			forger(t, s.db, c.sql)
-			for _, name := range []string{"latest", "0000000000000000004"} {
-				os.Remove(filepath.Join(s.dir, name))
-			}
+			os.Remove(filepath.Join(s.dir, "latest"))
+			os.Remove(checkpointFile(t, s.dir, 4))
 			again := reopen(t, filepath.Dir(s.db))
 			_, err := ledger.Open(t.Context(), again.store, again.options(t))
 			var bad *ledger.EntryError
@@ -442,8 +442,8 @@ func TestForgedTailIsNotSigned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sizes, err := dir.Sizes(t.Context()); err != nil || len(sizes) != 4 {
-				t.Errorf("checkpoints of sizes %v, %v; want 0 to 3: nothing may have been signed", sizes, err)
+			if sizes := sizesOf(t, dir); len(sizes) != 4 {
+				t.Errorf("checkpoints of sizes %v; want 0 to 3: nothing may have been signed", sizes)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -43,11 +44,19 @@ func Verify(ctx context.Context, s Store, opt Options) (Verification, error) {
 // its own structures. An error says that something could not be read; what was
 // read and does not hold is a finding.
 //
-// Memory does not grow with the entries, only with the number of checkpoints.
+// Memory grows neither with the entries nor with the checkpoints.
 func (l *Log) Verify(ctx context.Context) (Verification, error) {
 	var v Verification
-	// Checkpoints before the size: none is ever ahead of the tree.
-	kept, err := l.keptCheckpoints(ctx, &v)
+	// Checkpoints before the size: none that is there now is ahead of the
+	// tree. Those that are signed from now on are left for the next time.
+	newest, err := l.opt.Checkpoints.Newest(ctx)
+	if errors.Is(err, ErrNotFound) {
+		newest, err = -1, nil
+	}
+	if err != nil {
+		return v, fmt.Errorf("ledger: look for the newest checkpoint: %w", err)
+	}
+	latest, err := l.latest(ctx, &v)
 	if err != nil {
 		return v, err
 	}
@@ -56,7 +65,12 @@ func (l *Log) Verify(ctx context.Context) (Verification, error) {
 	if err != nil {
 		return v, fmt.Errorf("ledger: read the store's size: %w", err)
 	}
-	if err := l.verifyTree(ctx, &v, kept); err != nil {
+	if latest != nil {
+		newest = max(newest, latest.size)
+	}
+	next, stop := iter.Pull2(l.keptCheckpoints(ctx, &v, newest, latest))
+	defer stop()
+	if err := l.verifyTree(ctx, &v, &following{next: next}); err != nil {
 		return v, err
 	}
 	findings, err := l.store.Check(ctx)
@@ -85,33 +99,12 @@ type kept struct {
 	fixed []byte // its note when it cannot be read again by its size
 }
 
-// keptCheckpoints reads and opens every checkpoint outside, ascending by size.
-func (l *Log) keptCheckpoints(ctx context.Context, v *Verification) ([]kept, error) {
-	sizes, err := l.opt.Checkpoints.Sizes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ledger: list checkpoints: %w", err)
-	}
-	var list []kept
-	for _, size := range sizes {
-		where := fmt.Sprintf("checkpoint of size %d", size)
-		msg, err := l.opt.Checkpoints.At(ctx, size)
-		if err != nil {
-			return nil, fmt.Errorf("ledger: read the %s: %w", where, err)
-		}
-		c, err := ParseCheckpoint(msg, l.opt.Verifier)
-		switch {
-		case err != nil:
-			v.add(Finding{CheckNote, where, err.Error(), "a checkpoint signed by " + l.opt.Origin})
-		case c.Size != size:
-			v.add(Finding{CheckNote, where, fmt.Sprintf("a checkpoint that says size %d", c.Size), fmt.Sprintf("size %d, as it is kept", size)})
-		default:
-			list = append(list, kept{where: where, size: size, root: c.Root})
-		}
-	}
+// latest opens the shortcut; nil when it is of no use, which is a finding.
+func (l *Log) latest(ctx context.Context, v *Verification) (*kept, error) {
 	msg, err := l.opt.Checkpoints.Latest(ctx)
 	if errors.Is(err, ErrNotFound) {
 		v.add(Finding{CheckNote, "latest checkpoint", "none", "one"})
-		return list, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read the latest checkpoint: %w", err)
@@ -119,21 +112,91 @@ func (l *Log) keptCheckpoints(ctx context.Context, v *Verification) ([]kept, err
 	c, err := ParseCheckpoint(msg, l.opt.Verifier)
 	if err != nil {
 		v.add(Finding{CheckNote, "latest checkpoint", err.Error(), "a checkpoint signed by " + l.opt.Origin})
-		return list, nil
+		return nil, nil
 	}
-	at := len(list)
-	for at > 0 && list[at-1].size > c.Size {
-		at--
+	return &kept{where: "latest checkpoint", size: c.Size, root: c.Root, fixed: msg}, nil
+}
+
+// keptCheckpoints reads and opens every checkpoint outside up to the newest,
+// ascending by size, and the latest, if any, behind the one of its size.
+func (l *Log) keptCheckpoints(ctx context.Context, v *Verification, newest int64, latest *kept) iter.Seq2[kept, error] {
+	return func(yield func(kept, error) bool) {
+		last := int64(-1)
+		giveLatest := func() bool {
+			if last != latest.size {
+				v.add(Finding{CheckNote, latest.where, fmt.Sprintf("size %d, which is not kept under its size", latest.size), "every checkpoint kept under its size"})
+			}
+			k := *latest
+			latest = nil
+			return yield(k, nil)
+		}
+		for size, err := range l.opt.Checkpoints.Sizes(ctx) {
+			if err != nil {
+				yield(kept{}, fmt.Errorf("ledger: list checkpoints: %w", err))
+				return
+			}
+			if size > newest {
+				break
+			}
+			if latest != nil && latest.size < size && !giveLatest() {
+				return
+			}
+			k, err := l.keptAt(ctx, v, size)
+			if err != nil {
+				yield(kept{}, err)
+				return
+			}
+			if k == nil {
+				continue
+			}
+			if last = size; !yield(*k, nil) {
+				return
+			}
+		}
+		if latest != nil {
+			giveLatest()
+		}
 	}
-	if at == 0 || list[at-1].size != c.Size {
-		v.add(Finding{CheckNote, "latest checkpoint", fmt.Sprintf("size %d, which is not kept under its size", c.Size), "every checkpoint kept under its size"})
+}
+
+// keptAt opens the checkpoint of one size; nil when it does not hold, which is
+// a finding.
+func (l *Log) keptAt(ctx context.Context, v *Verification, size int64) (*kept, error) {
+	where := fmt.Sprintf("checkpoint of size %d", size)
+	msg, err := l.opt.Checkpoints.At(ctx, size)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: read the %s: %w", where, err)
 	}
-	latest := kept{where: "latest checkpoint", size: c.Size, root: c.Root, fixed: msg}
-	return append(list[:at:at], append([]kept{latest}, list[at:]...)...), nil
+	c, err := ParseCheckpoint(msg, l.opt.Verifier)
+	switch {
+	case err != nil:
+		v.add(Finding{CheckNote, where, err.Error(), "a checkpoint signed by " + l.opt.Origin})
+	case c.Size != size:
+		v.add(Finding{CheckNote, where, fmt.Sprintf("a checkpoint that says size %d", c.Size), fmt.Sprintf("size %d, as it is kept", size)})
+	default:
+		return &kept{where: where, size: size, root: c.Root}, nil
+	}
+	return nil, nil
+}
+
+// following gives the checkpoints one by one.
+type following struct {
+	next func() (kept, error, bool)
+	at   kept
+	more bool
+}
+
+func (f *following) advance() error {
+	var err error
+	f.at, err, f.more = f.next()
+	return err
 }
 
 // verifyTree goes through the entries once.
-func (l *Log) verifyTree(ctx context.Context, v *Verification, checkpoints []kept) error {
+func (l *Log) verifyTree(ctx context.Context, v *Verification, checkpoints *following) error {
+	if err := checkpoints.advance(); err != nil {
+		return err
+	}
 	var f frontier
 	for n := int64(0); ; n++ {
 		root, err := tlog.TreeHash(n, &f)
@@ -141,14 +204,17 @@ func (l *Log) verifyTree(ctx context.Context, v *Verification, checkpoints []kep
 			return fmt.Errorf("ledger: root of the first %d entries: %w", n, err)
 		}
 		v.Root = root
-		for len(checkpoints) > 0 && checkpoints[0].size == n {
-			if err := l.compare(ctx, v, checkpoints[0], n, root); err != nil {
+		// Those past the end of the store are compared with all of it.
+		for checkpoints.more && (checkpoints.at.size == n || n == v.Size) && !v.Truncated {
+			if err := l.compare(ctx, v, checkpoints.at, n, root); err != nil {
 				return err
 			}
-			checkpoints = checkpoints[1:]
+			if err := checkpoints.advance(); err != nil {
+				return err
+			}
 		}
 		if n == v.Size || v.Truncated {
-			break // a damaged store may claim any size
+			return nil // a damaged store may claim any size
 		}
 		findings, hash, err := l.checkEntry(ctx, LeafIndex(n))
 		if err != nil {
@@ -164,15 +230,6 @@ func (l *Log) verifyTree(ctx context.Context, v *Verification, checkpoints []kep
 			return err
 		}
 	}
-	if v.Truncated {
-		return nil
-	}
-	for _, c := range checkpoints {
-		if err := l.compare(ctx, v, c, v.Size, v.Root); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // compare sets a checkpoint against the root of the first n leaves.
