@@ -17,6 +17,7 @@ type contest struct {
 	ours, theirs []string
 	exit         int    // the exit code that ours has to have
 	scratch      string // a file that theirs writes, removed before each round
+	cold         bool   // the page cache is dropped before each run
 }
 
 // fight runs both in turn and prints the medians.
@@ -24,12 +25,18 @@ func (c contest) fight(ctx context.Context, rounds int) error {
 	var ours, theirs, ratios []float64
 	peak := int64(0)
 	for range rounds {
+		if err := c.cool(); err != nil {
+			return err
+		}
 		a, memory, err := timed(ctx, c.ours, c.exit)
 		if err != nil {
 			return err
 		}
 		if c.scratch != "" {
 			os.Remove(c.scratch)
+		}
+		if err := c.cool(); err != nil {
+			return err
 		}
 		b, _, err := timed(ctx, c.theirs, 0)
 		if err != nil {
@@ -44,6 +51,15 @@ func (c contest) fight(ctx context.Context, rounds int) error {
 	mid := rounds / 2
 	fmt.Printf("%-44s %-34s %10.2f %10.2f %8.2f (%.2f, %.2f) %10d\n", c.name, c.beside, ours[mid], theirs[mid], ratios[mid], ratios[0], ratios[rounds-1], peak>>20)
 	return nil
+}
+
+// cool drops the page cache, so that programs and files are read from the disk.
+func (c contest) cool() error {
+	if !c.cold {
+		return nil
+	}
+	syscall.Sync()
+	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0)
 }
 
 // timed runs a command on one core and gives its wall time in seconds and its peak memory in bytes.

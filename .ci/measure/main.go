@@ -3,11 +3,11 @@
 // ratios from one run: time of ours over time of theirs, per round the two in
 // turn, each held to one core where taskset is there.
 //
-// usage: go run ./.ci/measure [-dir FOLDER] [-layers N] [-rounds N] [-only WORD] [-memory]
+// usage: go run ./.ci/measure [-dir FOLDER] [-layers N] [-rounds N] [-only WORD] [-memory] [-chain]
 //
 // WEIGHMASTER_LLAMA_QUANTIZE names a llama-quantize and WEIGHMASTER_GGUF_PYTHON a
 // Python that has numpy and gguf; contests that need one which is not given are
-// left out and named.
+// left out and named. -chain needs WEIGHMASTER_COSIGN, a cosign 3.
 package main
 
 import (
@@ -27,14 +27,15 @@ func main() {
 	layers := flag.Int("layers", 16, "layers of the model: 16 are 1.1 billion weights")
 	rounds := flag.Int("rounds", 3, "rounds of each contest")
 	sixteen := flag.Bool("memory", false, "our peak memory on 16 GB of zeros instead of the contests")
+	evidence := flag.Bool("chain", false, "verification of a whole chain of evidence instead of the contests")
 	only := flag.String("only", "", "only contests whose name contains this")
 	flag.Parse()
-	if err := run(context.Background(), *dir, *layers, *rounds, *only, *sixteen); err != nil {
+	if err := run(context.Background(), *dir, *layers, *rounds, *only, *sixteen, *evidence); err != nil {
 		log.Fatal("measure: ", err)
 	}
 }
 
-func run(ctx context.Context, dir string, layers, rounds int, only string, sixteen bool) error {
+func run(ctx context.Context, dir string, layers, rounds int, only string, sixteen, evidence bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -44,6 +45,9 @@ func run(ctx context.Context, dir string, layers, rounds int, only string, sixte
 	}
 	if sixteen {
 		return memory(ctx, binary, dir)
+	}
+	if evidence {
+		return chain(ctx, binary, dir, rounds)
 	}
 	m := model{dir: filepath.Join(dir, fmt.Sprintf("model-%d", layers)), layers: layers}
 	if err := m.make(ctx); err != nil {
