@@ -111,7 +111,8 @@ func (l *Log) learn(where string, msg []byte) error {
 			Signed: l.signed, Other: msg, At: c.Size,
 		}
 	}
-	if l.signed == nil || c.Size > l.known.Size {
+	// Of one tree, the note with more signatures: others may have cosigned it.
+	if l.signed == nil || c.Size > l.known.Size || (c.Size == l.known.Size && len(msg) > len(l.signed)) {
 		l.known, l.signed = c, msg
 	}
 	return nil

@@ -55,6 +55,34 @@ func (l *Log) Prove(ctx context.Context, index LeafIndex, checkpoint []byte) ([]
 	return proof, nil
 }
 
+// Consistency returns the RFC 6962 section 2.1.2 proof that the tree of a signed
+// checkpoint extends the tree of the first old entries: what a witness asks
+// for. It is empty when old is 0 or the checkpoint's size.
+func (l *Log) Consistency(ctx context.Context, old int64, checkpoint []byte) (tlog.TreeProof, error) {
+	c, err := l.Extends(ctx, checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if old < 0 || old > c.Size {
+		return nil, fmt.Errorf("ledger: consistency from size %d to the checkpoint of size %d: want a size from 0 to %d", old, c.Size, c.Size)
+	}
+	if old == 0 || old == c.Size {
+		return nil, nil
+	}
+	before, err := l.root(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := tlog.ProveTree(c.Size, old, hashReader{ctx, l.store})
+	if err != nil {
+		return nil, fmt.Errorf("ledger: consistency of sizes %d and %d: %w", old, c.Size, err)
+	}
+	if tlog.CheckTree(proof, c.Size, c.Root, old, before) != nil {
+		return nil, &EntryError{Finding{CheckNodes, fmt.Sprintf("tree of %d entries", old), "nodes that do not lead to the signed root", "nodes that do"}}
+	}
+	return proof, nil
+}
+
 // VerifyProof checks, without the log, that the tree of the proof's checkpoint
 // has the leaf, and that v signed the checkpoint (see [ParseCheckpoint]). The
 // caller has compared the leaf with the bundle at hand.
