@@ -1,0 +1,217 @@
+// Package postgrestest starts private PostgreSQL servers for tests: a data
+// folder of their own, a Unix socket and no network.
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Variable names the folder that holds initdb and postgres, such as
+// /usr/lib/postgresql/15/bin. Tests that need a server are skipped without it.
+const Variable = "WEIGHMASTER_POSTGRES"
+
+// patience bounds the wait for a start or an end.
+const patience = 2 * time.Minute
+
+// Server is a private server. It writes through to the disk as a real one does.
+type Server struct {
+	bin, dir string
+	process  *os.Process
+	ended    chan struct{} // closed when the process is no more
+	names    atomic.Int64
+}
+
+// Start makes a data folder and starts a server on it, which ends with the
+// test. settings are lines of postgresql.conf.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	bin := os.Getenv(Variable)
+	if bin == "" {
+		const text = Variable + " does not name the folder of initdb and postgres; .ci/interop/install-postgres prints it"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(text)
+		}
+		t.Skip(text)
+	}
+	// Not t.TempDir: an unprivileged user must get in, and a socket's path is short.
+	dir, err := os.MkdirTemp("", "pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{bin: bin, dir: dir}
+	t.Cleanup(func() {
+		s.Kill(t)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := give(dir); err != nil {
+		t.Fatal(err)
+	}
+	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	conf, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := []string{"listen_addresses = ''", "unix_socket_directories = '" + dir + "'", "shared_buffers = '16MB'", "max_connections = 60", "logging_collector = off"}
+	_, err = conf.WriteString("\n" + strings.Join(append(fixed, settings...), "\n") + "\n")
+	if err := errors.Join(err, conf.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart(t)
+	return s
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = unprivileged()
+	return cmd
+}
+
+// Restart starts the server, which must not run, and waits until it answers.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		s.start(t)
+		for {
+			if s.answers() {
+				return
+			}
+			select {
+			case <-s.ended:
+			case <-time.After(20 * time.Millisecond):
+				if time.Now().Before(deadline) {
+					continue
+				}
+			}
+			break
+		}
+		// After a kill the old server's last processes may hold its memory for a moment.
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(s.log())
+			t.Fatalf("the server does not start:\n%s", text)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+func (s *Server) start(t testing.TB) {
+	t.Helper()
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := s.command("postgres", "-D", s.data())
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	s.process, s.ended = cmd.Process, ended
+}
+
+func (s *Server) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return false
+	}
+	return conn.Close(ctx) == nil
+}
+
+// Socket is the folder of the server's socket.
+func (s *Server) Socket() string { return s.dir }
+
+// URL names a database of the server; parameters are key=value.
+func (s *Server) URL(database string, parameters ...string) string {
+	return URL(s.dir, database, parameters...)
+}
+
+// URL names a database of the server whose socket lies in a folder.
+func URL(socket, database string, parameters ...string) string {
+	query := url.Values{"host": {socket}}
+	for _, p := range parameters {
+		key, value, _ := strings.Cut(p, "=")
+		query.Set(key, value)
+	}
+	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/" + database, RawQuery: query.Encode()}).String()
+}
+
+// Database makes a new, empty database and returns its name.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", s.names.Add(1))
+	s.Exec(t, "postgres", "CREATE DATABASE "+name)
+	return name
+}
+
+// Exec runs statements as the superuser, in one session.
+func (s *Server) Exec(t testing.TB, database string, statements ...string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.URL(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// Kill ends every process of the server with SIGKILL, as a loss of power would.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	if s.process == nil {
+		return
+	}
+	children := childrenOf(s.process.Pid)
+	s.end(t, s.process.Kill())
+	for _, child := range children {
+		child.Kill() // it may be gone
+	}
+}
+
+// StopAtOnce ends the server as pg_ctl stop -m immediate does: without a
+// checkpoint, so that the next start recovers from the log of writes.
+func (s *Server) StopAtOnce(t testing.TB) {
+	t.Helper()
+	s.end(t, s.process.Signal(quit))
+}
+
+func (s *Server) end(t testing.TB, err error) {
+	t.Helper()
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		t.Fatal("the server does not end")
+	}
+}
