@@ -56,7 +56,7 @@ func documents() []document {
 			Decisions: map[string]schemas.DecisionRule{"accept": {SignerRule: signer, Requires: []string{"chain"}, Isolation: []string{"network"}}},
 		}},
 		{schemas.TrustURI, &schemas.Trust{
-			Schema: schemas.TrustURI, Log: log, Witnesses: []schemas.WitnessKey{{Origin: "witness.example/w1", Key: "witness.example/w1+0a1b2c3d+BNJz", URL: "https://witness.example/w1"}}, TrustedRoot: "root.json",
+			Schema: schemas.TrustURI, Log: log, Witnesses: []schemas.WitnessKey{{Origin: "witness.example/w1", Key: "witness.example/w1+0a1b2c3d+BNJz", URL: "https://witness.example/w1"}}, TrustedRoot: "root.json", Deciders: []string{"gatekeeper"},
 			Functionaries: []schemas.Functionary{{Name: "producer", Key: pemKey, NotBefore: &moment, NotAfter: &moment}, {Name: "ci", Issuer: "i", Subject: "s"}},
 		}},
 		{schemas.ManifestURI, &digest.Manifest{Schema: digest.ManifestSchema, Files: []digest.Entry{{Name: "a/b.json", Size: 1, SHA256: sum, GitBlob: commit}}}},
@@ -186,6 +186,8 @@ func TestSchemasReject(t *testing.T) {
 		{"a date without a time", schemas.TrustURI, "/functionaries/0/notAfter", "2026-03-01", "/functionaries/0/notAfter", "date-time"},
 		{"an identity without a trusted root", schemas.TrustURI, "/trustedRoot", nil, "/", "trustedRoot"},
 		{"a log without a key", schemas.TrustURI, "/log/key", nil, "/log", "key"},
+		{"a decider twice", schemas.TrustURI, "/deciders", []any{"a", "a"}, "/deciders", "equal"},
+		{"deciders who are nobody", schemas.TrustURI, "/deciders", []any{}, "/deciders", "minimum 1"},
 		{"a policy pinned by a word", schemas.TrustURI, "/policies", []any{"latest"}, "/policies/0", "pattern"},
 		{"no policy pinned", schemas.TrustURI, "/policies", []any{}, "/policies", "minimum 1"},
 		{"a secret log key as trust", schemas.TrustURI, "/log/key", "PRIVATE+KEY+x+0a1b2c3d+AdJz", "/log/key", "pattern"},

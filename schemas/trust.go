@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -12,10 +14,23 @@ type Trust struct {
 	Functionaries []Functionary `json:"functionaries"`
 	Log           LogKey        `json:"log"`
 	Witnesses     []WitnessKey  `json:"witnesses,omitempty"`
-	// Policies, where it names any, are the only policies that may decide. Without
-	// it every functionary can write a policy that lets himself decide.
-	Policies    []godigest.Digest `json:"policies,omitempty"`
-	TrustedRoot string            `json:"trustedRoot,omitempty"` // path of a Sigstore trusted root, from the trust file's folder
+	// Policies, where it names any, are the only policies that may decide.
+	Policies []godigest.Digest `json:"policies,omitempty"`
+	// Deciders are the functionaries who may decide, under whichever policy they
+	// sign. Without policies or deciders a policy that travels with the evidence decides nothing.
+	Deciders    []string `json:"deciders,omitempty"`
+	TrustedRoot string   `json:"trustedRoot,omitempty"` // path of a Sigstore trusted root, from the trust file's folder
+}
+
+// Check refuses deciders whom the file does not name: a slip of the pen would
+// leave nobody who may decide, or somebody who joins later under that name.
+func (t Trust) Check() error {
+	for _, name := range t.Deciders {
+		if !slices.ContainsFunc(t.Functionaries, func(f Functionary) bool { return f.Name == name }) {
+			return fmt.Errorf("deciders: got %q, want the name of a functionary of this file", name)
+		}
+	}
+	return nil
 }
 
 // Functionary is one signer: a public key, several that rotate, or a certificate

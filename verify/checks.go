@@ -252,11 +252,46 @@ func checkPolicy(_ context.Context, s *state, k checkKind) Check {
 		return k.failed(Finding{"policy.yaml", err.Error(), "a policy that can say no"})
 	}
 	s.policy = &p
-	note := ""
-	if s.in.Policy == nil && len(s.v.Policies) == 0 {
-		note = "; not pinned"
+	if bad := s.unpinned(k); bad != nil {
+		return *bad
 	}
-	return k.passed("%s, %s%s", p.Name, s.polHash, note)
+	return k.passed("%s, %s", p.Name, s.polHash)
+}
+
+// unpinned holds a policy that the reader did not pin against those whom the
+// trust file lets decide: they sign which policy they decided under, so that
+// nobody else's can come in its place. Nil where the policy may be asked.
+func (s *state) unpinned(k checkKind) *Check {
+	if s.in.Policy != nil || len(s.v.Policies) > 0 {
+		return nil
+	}
+	where, got := "policy.yaml", s.polHash.String()+", which nobody pinned"
+	var c Check
+	switch decides := s.others(); {
+	case len(s.v.Deciders) == 0:
+		c = k.undecided(Finding{where, got, "the policy itself (--policy), its digest in the trust file (policies), or who may decide (deciders)"})
+	case len(decides) > 0:
+		c = k.failed(Finding{where, fmt.Sprintf("decisions by %v", decides), fmt.Sprintf("only by %v, whom the trust file lets decide, or the policy pinned", s.v.Deciders)})
+	case s.v.Decision == policy.Accept:
+		c = k.undecided(Finding{where, got, "the policy itself (--policy) or its digest in the trust file (policies): no signed decision under it is needed for an acceptance"})
+	default:
+		return nil
+	}
+	return &c
+}
+
+// others are whom the policy lets decide and the trust file does not.
+func (s *state) others() []string {
+	var list []string
+	for _, rule := range s.policy.Decisions {
+		for _, name := range rule.Functionaries {
+			if !slices.Contains(s.v.Deciders, name) && !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // policyChecks asks the policy again, from the evidence, and gives one check a rule.
@@ -286,6 +321,7 @@ func (s *state) policyChecks() []Check {
 		}
 		list[i].absorb(r)
 	}
+	slices.SortStableFunc(list, func(a, b Check) int { return numbers[a.Name] - numbers[b.Name] })
 	return list
 }
 

@@ -21,13 +21,13 @@ import (
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
-// Verifier holds whom to believe. Every field but Policies is required: there is
-// no default trust.
+// Verifier holds whom to believe. There is no default trust: every field is
+// required, but for the last two.
 //
 // A policy names who may decide, and it travels in the package. Who signs for
-// any stage could therefore write a policy that lets himself decide: a reader
-// who does not give every functionary that power pins the policy, by Policies
-// or by [Input.Policy].
+// any stage could therefore write a policy that lets himself decide. So a
+// reader pins the policy, by Policies or by [Input.Policy], or says who may
+// decide, by Deciders; without any of these the policy is undecided.
 type Verifier struct {
 	Claims   attest.Verifier
 	Log      note.Verifier
@@ -36,6 +36,8 @@ type Verifier struct {
 	At       time.Time
 	// Policies, where there are any, are the only policies (sha256 of their bytes) that may have decided.
 	Policies []godigest.Digest
+	// Deciders are the functionaries who may decide, under a policy of their own too.
+	Deciders []string
 }
 
 // Input is what is verified.

@@ -120,6 +120,7 @@ func makeKeys(dir string, password []byte) (string, note.Signer, error) {
 		}
 		fmt.Fprintf(&trust, "  - name: %s\n    key: |\n      %s\n", name, strings.ReplaceAll(strings.TrimSpace(string(public)), "\n", "\n      "))
 	}
+	fmt.Fprint(&trust, "# Who may decide under a policy that nobody pinned.\ndeciders: [gatekeeper]\n")
 	secret, verifierKey, err := keys.GenerateLogKey(origin)
 	if err != nil {
 		return "", nil, err

@@ -22,6 +22,9 @@ func readTrust(path string) (schemas.Trust, error) {
 	if err := schemas.DecodeYAML(path, body, schemas.TrustURI, &t); err != nil {
 		return t, usage("%v", err)
 	}
+	if err := t.Check(); err != nil {
+		return t, usage("%s: %v", path, err)
+	}
 	return t, nil
 }
 

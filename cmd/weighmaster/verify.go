@@ -63,7 +63,7 @@ func (a *app) verifyFile(ctx context.Context, opt verifyOptions) (verify.Result,
 	if err != nil {
 		return verify.Result{}, err
 	}
-	v := verify.Verifier{Origin: trust.Log.Origin, Decision: opt.Decision, Policies: trust.Policies, At: time.Now()}
+	v := verify.Verifier{Origin: trust.Log.Origin, Decision: opt.Decision, Policies: trust.Policies, Deciders: trust.Deciders, At: time.Now()}
 	if v.Claims, err = claimVerifier(trust, opt.Trust); err != nil {
 		return verify.Result{}, err
 	}
