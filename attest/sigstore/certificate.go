@@ -1,8 +1,11 @@
 package sigstore
 
 import (
+	"bytes"
+	"crypto/x509"
 	"fmt"
 
+	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	sigbundle "github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/verify"
@@ -25,7 +28,7 @@ func certificateVerifier(tr root.TrustedMaterial) (*verify.Verifier, error) {
 
 // certificate verifies a bundle that carries a certificate. Every vouched time
 // must lie in the functionary's period of validity; the earliest is the claim's.
-func (v *verifier) certificate(b *sigbundle.Bundle, content verify.VerificationContent) (signedBy, error) {
+func (v *verifier) certificate(b *sigbundle.Bundle, content verify.VerificationContent, artifact artifact) (signedBy, error) {
 	var none signedBy
 	if v.certified == nil {
 		return none, refused(attest.CheckFunctionary, "a certificate", "a key that the trust file names; it names no certificate identity", nil)
@@ -34,9 +37,9 @@ func (v *verifier) certificate(b *sigbundle.Bundle, content verify.VerificationC
 	for _, t := range v.identities {
 		identities = append(identities, verify.WithCertificateIdentity(t.identity))
 	}
-	result, err := v.certified.Verify(b, verify.NewPolicy(verify.WithoutArtifactUnsafe(), identities...))
+	result, err := v.certified.Verify(b, verify.NewPolicy(artifact(), identities...))
 	if err != nil {
-		return none, v.whyNot(b, content, err)
+		return none, v.whyNot(b, content, artifact, err)
 	}
 	if _, err := v.timestamps(b); err != nil {
 		return none, err
@@ -62,6 +65,22 @@ func (v *verifier) certificate(b *sigbundle.Bundle, content verify.VerificationC
 	return by, err
 }
 
+// withoutRoot refuses a certificate chain that brings its own root, as the
+// bundle specification does and sigstore-go, which reads the first certificate
+// only, does not.
+func withoutRoot(chain *commonpb.X509CertificateChain) error {
+	for i, der := range chain.GetCertificates() {
+		c, err := x509.ParseCertificate(der.GetRawBytes())
+		if err != nil {
+			return refused(attest.CheckBundle, fmt.Sprintf("certificate %d of the chain malformed", i), "X.509 certificates", err)
+		}
+		if bytes.Equal(c.RawIssuer, c.RawSubject) {
+			return refused(attest.CheckBundle, fmt.Sprintf("a root certificate in its chain, %q", c.Subject), "roots in the trusted root only", nil)
+		}
+	}
+	return nil
+}
+
 // identified maps the identity that matched back to its functionary.
 func (v *verifier) identified(id *verify.CertificateIdentity) (*trusted, error) {
 	if id != nil {
@@ -76,8 +95,8 @@ func (v *verifier) identified(id *verify.CertificateIdentity) (*trusted, error) 
 
 // whyNot finds out which of the library's checks a bundle failed, by making
 // them again one by one. Whatever it finds, the bundle stays refused.
-func (v *verifier) whyNot(b *sigbundle.Bundle, content verify.VerificationContent, cause error) error {
-	stranger, err := v.certified.Verify(b, verify.NewPolicy(verify.WithoutArtifactUnsafe(), verify.WithoutIdentitiesUnsafe()))
+func (v *verifier) whyNot(b *sigbundle.Bundle, content verify.VerificationContent, artifact artifact, cause error) error {
+	stranger, err := v.certified.Verify(b, verify.NewPolicy(artifact(), verify.WithoutIdentitiesUnsafe()))
 	if err == nil && stranger.Signature != nil && stranger.Signature.Certificate != nil {
 		c := stranger.Signature.Certificate
 		return refused(attest.CheckFunctionary, fmt.Sprintf("issuer %q, subject %q", c.Issuer, c.SubjectAlternativeName), "an identity that the trust file names", nil)

@@ -3,7 +3,14 @@ package sigstore
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,155 +27,316 @@ import (
 const (
 	conformanceIssuer  = "https://token.actions.githubusercontent.com"
 	conformanceSubject = "https://github.com/sigstore-conformance/extremely-dangerous-public-oidc-beacon/.github/workflows/extremely-dangerous-oidc-beacon.yml@refs/heads/main"
+
+	// clientVariable makes the test binary the suite's client.
+	clientVariable = "WEIGHMASTER_CONFORMANCE_CLIENT"
 )
 
-// vector is one folder of the sigstore-conformance suite.
-type vector struct {
-	folder string
-	fail   bool // its name says that it must fail
-	bundle []byte
+func TestMain(m *testing.M) {
+	if os.Getenv(clientVariable) == "" {
+		os.Exit(m.Run())
+	}
+	if err := client(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
-func vectors(t *testing.T) (list []vector, root string) {
-	t.Helper()
-	root = shared.Path(t, "vectors", "sigstore-conformance")
+// client is a client of the sigstore-conformance suite, by its protocol:
+// verify-bundle --bundle B [--certificate-identity S --certificate-oidc-issuer I | --key K] --trusted-root R FILE
+func client(args []string) error {
+	if len(args) == 0 || args[0] != "verify-bundle" {
+		return fmt.Errorf("got %q, want verify-bundle", args)
+	}
+	flags := flag.NewFlagSet("verify-bundle", flag.ContinueOnError)
+	bundle := flags.String("bundle", "", "")
+	subject := flags.String("certificate-identity", "", "")
+	issuer := flags.String("certificate-oidc-issuer", "", "")
+	key := flags.String("key", "", "")
+	rootFile := flags.String("trusted-root", "", "")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	doc, err := os.ReadFile(*rootFile)
+	if err != nil {
+		return err
+	}
+	tr, err := LoadTrustedRoot(doc)
+	if err != nil {
+		return err
+	}
+	f := Functionary{Name: "signer", Issuer: *issuer, Subject: *subject}
+	if *key != "" {
+		if doc, err = os.ReadFile(*key); err != nil {
+			return err
+		}
+		if f.PublicKey, err = keys.LoadPublic(doc); err != nil {
+			return err
+		}
+	}
+	v, err := newVerifier([]Functionary{f}, Options{TrustedRoot: tr})
+	if err != nil {
+		return err
+	}
+	body, err := os.ReadFile(*bundle)
+	if err != nil {
+		return err
+	}
+	artifact, err := os.ReadFile(flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	return clientVerify(v, body, artifact)
+}
+
+// clientVerify lets a bundle through our verifier. A bundle with a bare message
+// signature must be refused by it, which takes Statements only; everything that
+// our verifier does about its signature is then done over the artifact.
+func clientVerify(v *verifier, body, artifact []byte) error {
+	claim, err := v.Verify(context.Background(), body, time.Now())
+	var why *attest.VerificationError
+	switch {
+	case err == nil:
+		return inSubjects(claim.Statement(), artifact)
+	case !errors.As(err, &why) || why.Check != attest.CheckEnvelope || claim.Valid():
+		return err
+	}
+	var b sigbundle.Bundle
+	if err := b.UnmarshalJSON(body); err != nil {
+		return refused(attest.CheckBundle, "another bundle", "a complete Sigstore bundle", err)
+	}
+	for hint := range v.byHint { // the suite's key is given outside the bundle, whatever its hint
+		if k := b.VerificationMaterial.GetPublicKey(); k != nil {
+			k.Hint = hint
+		}
+	}
+	_, err = v.signed(&b, func() verify.ArtifactPolicyOption { return verify.WithArtifact(bytes.NewReader(artifact)) }, time.Now())
+	return err
+}
+
+func inSubjects(s *attest.Statement, artifact []byte) error {
+	sum := sha256.Sum256(artifact)
+	for _, subject := range s.GetSubject() {
+		if subject.GetDigest()["sha256"] == hex.EncodeToString(sum[:]) {
+			return nil
+		}
+	}
+	return refused(attest.CheckSubject, fmt.Sprintf("an artifact with the sha256 %x", sum), "one of the subjects", nil)
+}
+
+// arguments gives the suite's command line for the vector in a folder.
+func arguments(folder, root string) []string {
+	or := func(name, fallback string) string {
+		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
+			return filepath.Join(folder, name)
+		}
+		return fallback
+	}
+	text := func(name, fallback string) string {
+		if body, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+			return strings.TrimSpace(string(body))
+		}
+		return fallback
+	}
+	args := []string{"verify-bundle", "--bundle", filepath.Join(folder, "bundle.sigstore.json"),
+		"--trusted-root", or("trusted_root.json", filepath.Join(root, "trusted_root.public-good.json"))}
+	if key := or("key.pub", ""); key != "" {
+		args = append(args, "--key", key)
+	} else {
+		args = append(args, "--certificate-identity", text("identity", conformanceSubject), "--certificate-oidc-issuer", text("issuer", conformanceIssuer))
+	}
+	return append(args, or("artifact", filepath.Join(root, "assets", "bundle-verify", "a.txt")))
+}
+
+// reason says for which check, and in which words, a vector must be refused.
+type reason struct {
+	check attest.Check // empty: before there is a verifier, in the trusted root
+	words string
+}
+
+func TestConformance(t *testing.T) {
+	root := shared.Path(t, "vectors", "sigstore-conformance")
 	folders, err := filepath.Glob(filepath.Join(root, "assets", "bundle-verify", "*", "bundle.sigstore.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	accepted, refusedCount := 0, 0
 	for _, f := range folders {
-		body, err := os.ReadFile(f)
+		folder := filepath.Dir(f)
+		name := filepath.Base(folder)
+		t.Run(name, func(t *testing.T) {
+			err := client(arguments(folder, root))
+			if !strings.HasSuffix(name, "_fail") {
+				if err != nil {
+					t.Fatalf("refused: %v", err)
+				}
+				accepted++
+				return
+			}
+			if err == nil {
+				t.Fatal("accepted, want it refused")
+			}
+			t.Log(err)
+			want, ok := reasons[name]
+			if !ok {
+				t.Fatal("the table of reasons does not have it")
+			}
+			var why *attest.VerificationError
+			check := attest.Check("")
+			if errors.As(err, &why) {
+				check = why.Check
+			}
+			if check != want.check || !strings.Contains(err.Error(), want.words) {
+				t.Errorf("refused for %q, want %q: …%s…", check, want.check, want.words)
+			}
+			refusedCount++
+		})
+	}
+	t.Logf("%d vectors: %d accepted, %d refused for the right reason", accepted+refusedCount, accepted, refusedCount)
+	if accepted < 20 || refusedCount < len(reasons) {
+		t.Errorf("%d vectors accepted and %d refused, want at least 20 and %d", accepted, refusedCount, len(reasons))
+	}
+}
+
+// reasons has every vector that must fail. Where the log's entry is the first
+// thing that contradicts a tampered bundle, that is the reason.
+var reasons = map[string]reason{
+	"bundle-empty-certificate-chain_fail":                       {attest.CheckBundle, "missing required checkpoint"},
+	"bundle-from-wrong-instance_fail":                           {attest.CheckLogEntry, "0 < 1"},
+	"bundle-invalid-base64-signature_fail":                      {attest.CheckBundle, "invalid value for bytes field signature"},
+	"bundle-malformed-json_fail":                                {attest.CheckBundle, "unexpected EOF"},
+	"bundle-negative-log-index_fail":                            {attest.CheckBundle, "transaction log entry"},
+	"bundle-unknown-version_fail":                               {attest.CheckBundle, "version=99.9"},
+	"bundle-with-root-cert_fail":                                {attest.CheckBundle, "missing required checkpoint"}, // see TestConformanceRepaired
+	"checkpoint-bad-keyhint_fail":                               {attest.CheckLogEntry, "signature on checkpoint did not verify"},
+	"checkpoint-wrong-roothash_fail":                            {attest.CheckLogEntry, "root hash does not match signed tree head"},
+	"dsse-invalid-sig_fail":                                     {attest.CheckLogEntry, "signature does not match"},
+	"dsse-mismatch-envelope_fail":                               {attest.CheckLogEntry, "signature does not match"},
+	"dsse-mismatch-sig_fail":                                    {attest.CheckLogEntry, "signature does not match"},
+	"inclusion-proof-corrupted-hash_fail":                       {attest.CheckLogEntry, "calculated root"},
+	"incorrect-public-key_fail":                                 {attest.CheckBundle, "invalid signature when validating ASN.1"},
+	"integrated-time-in-future_fail":                            {attest.CheckLogEntry, "integrated time outside certificate validity"},
+	"intoto-expired-certificate_fail":                           {attest.CheckLogEntry, "integrated time outside certificate validity"},
+	"intoto-log-entry-mismatch_fail":                            {attest.CheckBundle, "could not verify envelope"},
+	"intoto-missing-inclusion-proof_fail":                       {attest.CheckBundle, "inclusion proof missing"},
+	"intoto-set-outside-signing-cert-validity_fail":             {attest.CheckLogEntry, "integrated time outside certificate validity"},
+	"intoto-tsa-timestamp-outside-cert-validity_fail":           {attest.CheckCertificate, "does not verify at 2023-02-02"},
+	"invalid-checkpoint-signature_fail":                         {attest.CheckLogEntry, "signature on checkpoint did not verify"},
+	"invalid-ct-key_fail":                                       {attest.CheckCertificate, "signed certificate timestamp"},
+	"invalid-inclusion-proof_fail":                              {attest.CheckBundle, "missing required checkpoint"},
+	"managed-key-no-key_fail":                                   {attest.CheckFunctionary, "a key that the trust file names"},
+	"managed-key-wrong-key_fail":                                {"", "point not on curve"}, // see TestConformanceRepaired
+	"message-digest-mismatch_fail":                              {attest.CheckLogEntry, "does not match artifact"},
+	"rekor2-checkpoint-missing-log-signature_fail":              {attest.CheckLogEntry, "malformed note"},
+	"rekor2-checkpoint-missing-origin_fail":                     {attest.CheckLogEntry, "invalid signature for key"},
+	"rekor2-checkpoint-missing-root-hash_fail":                  {attest.CheckLogEntry, "invalid signature for key"},
+	"rekor2-checkpoint-missing-size_fail":                       {attest.CheckLogEntry, "invalid signature for key"},
+	"rekor2-checkpoint-no-matching-signature_fail":              {attest.CheckLogEntry, "no verifiable signatures"},
+	"rekor2-dsse-invalid-sig_fail":                              {attest.CheckLogEntry, "verifying inclusion: calculated root"},
+	"rekor2-dsse-mismatch-envelope_fail":                        {attest.CheckLogEntry, "verifying inclusion: calculated root"},
+	"rekor2-dsse-mismatch-sig_fail":                             {attest.CheckLogEntry, "verifying inclusion: calculated root"},
+	"rekor2-no-inclusion-proof_fail":                            {attest.CheckBundle, "inclusion proof missing"},
+	"rekor2-no-timestamp_fail":                                  {attest.CheckTimestamp, "0 < 1"},
+	"rekor2-timestamp-outside-trust-root-tsa-validity_fail":     {attest.CheckTimestamp, "after the validity period end"},
+	"rekor2-timestamp-outside-tsa-cert-validity_fail":           {attest.CheckTimestamp, "outside of certificate validity"},
+	"rekor2-timestamp-payload-mismatch_fail":                    {attest.CheckTimestamp, "hashed messages don't match"},
+	"rekor2-timestamp-untrusted-tsa-with-embedded-cert_fail":    {attest.CheckTimestamp, "does not match the provided TSA certificate"},
+	"rekor2-timestamp-untrusted-tsa-without-embedded-cert_fail": {attest.CheckTimestamp, "No certificate for signer"},
+	"rekor2-timestamp-with-incorrect-time_fail":                 {attest.CheckBundle, "signedTimestamp"}, // see TestConformanceRepaired
+	"set-invalid-signature_fail":                                {attest.CheckLogEntry, "0 < 1"},
+	"signature-mismatch_fail":                                   {attest.CheckLogEntry, "signature does not match"},
+	"trust-root-tlog-missing-validity-start_fail":               {"", "missing public key validity period start"},
+	"wrong-hashedrekord-artifact_fail":                          {attest.CheckLogEntry, "signature does not match"},
+	"wrong-hashedrekord-cert-and-sig_fail":                      {attest.CheckLogEntry, "signature does not match"},
+	"wrong-hashedrekord-entry_fail":                             {attest.CheckLogEntry, "signature does not match"},
+	"wrong-material_fail":                                       {attest.CheckSignature, "invalid signature when validating ASN.1"},
+}
+
+// Some vectors have a fault that is found before the one that they are about.
+// With that one mended they are refused for what they are about.
+func TestConformanceRepaired(t *testing.T) {
+	root := shared.Path(t, "vectors", "sigstore-conformance")
+	vector := func(name string) (*verifier, []byte, map[string]any) {
+		folder := filepath.Join(root, "assets", "bundle-verify", name)
+		args := arguments(folder, root)
+		body, err := os.ReadFile(args[2])
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder := filepath.Dir(f)
-		list = append(list, vector{folder, strings.HasSuffix(folder, "_fail"), body})
+		var b map[string]any
+		if err := json.Unmarshal(body, &b); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := os.ReadFile(args[4])
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := LoadTrustedRoot(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Functionary{Name: "signer", Issuer: conformanceIssuer, Subject: conformanceSubject}
+		if strings.HasPrefix(name, "managed-key") {
+			key, err := keys.Generate(keys.ECDSA)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f = Functionary{Name: "signer", PublicKey: key.Public()}
+		}
+		v, err := newVerifier([]Functionary{f}, Options{TrustedRoot: tr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		artifact, err := os.ReadFile(args[len(args)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, artifact, b
 	}
-	if len(list) < 60 {
-		t.Fatalf("got %d conformance vectors, want at least 60", len(list))
+	entry := func(b map[string]any) map[string]any {
+		return b["verificationMaterial"].(map[string]any)["tlogEntries"].([]any)[0].(map[string]any)
 	}
-	return list, root
+	for _, c := range []struct {
+		name   string
+		repair func(map[string]any)
+		want   reason
+	}{
+		{"bundle-with-root-cert_fail", func(b map[string]any) { delete(entry(b), "inclusionProof") }, reason{attest.CheckBundle, "a root certificate in its chain"}},
+		{"managed-key-wrong-key_fail", func(map[string]any) {}, reason{attest.CheckSignature, "does not verify"}},
+		{"rekor2-timestamp-with-incorrect-time_fail", func(b map[string]any) {
+			ts := b["verificationMaterial"].(map[string]any)["timestampVerificationData"].(map[string]any)["rfc3161Timestamps"].([]any)[0].(map[string]any)
+			ts["signedTimestamp"] = strings.ReplaceAll(ts["signedTimestamp"].(string), "\n", "")
+		}, reason{attest.CheckCertificate, "does not verify at"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, artifact, b := vector(c.name)
+			c.repair(b)
+			body, err := json.Marshal(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = clientVerify(v, body, artifact)
+			var why *attest.VerificationError
+			if !errors.As(err, &why) || why.Check != c.want.check || !strings.Contains(err.Error(), c.want.words) {
+				t.Errorf("got %v, want it refused for %s: …%s…", err, c.want.check, c.want.words)
+			}
+		})
+	}
 }
 
-// file reads a file of the vector, or the default where it has none of its own.
-func (v vector) file(t *testing.T, name, fallback string) []byte {
-	t.Helper()
-	body, err := os.ReadFile(filepath.Join(v.folder, name))
-	if os.IsNotExist(err) {
-		if body, err = os.ReadFile(fallback); os.IsNotExist(err) {
-			return []byte(fallback)
-		}
-	}
+// The client as a program: its exit status is what the suite reads.
+func TestConformanceClient(t *testing.T) {
+	root := shared.Path(t, "vectors", "sigstore-conformance")
+	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return body
-}
-
-// trusting builds our verifier with the trust that the vector prescribes.
-func (v vector) trusting(t *testing.T, root string) (*verifier, error) {
-	t.Helper()
-	tr, err := LoadTrustedRoot(v.file(t, "trusted_root.json", filepath.Join(root, "trusted_root.public-good.json")))
-	if err != nil {
-		return nil, err
-	}
-	if pem, err := os.ReadFile(filepath.Join(v.folder, "key.pub")); err == nil {
-		pub, err := keys.LoadPublic(pem)
-		if err != nil {
-			return nil, err
+	for vector, want := range map[string]int{"happy-path-intoto-in-dsse-v3": 0, "managed-key-happy-path": 0, "dsse-invalid-sig_fail": 1} {
+		cmd := exec.Command(self, arguments(filepath.Join(root, "assets", "bundle-verify", vector), root)...)
+		cmd.Env = append(os.Environ(), clientVariable+"=1")
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("%s: exit %d (%v), want %d\n%s", vector, got, err, want, out)
 		}
-		return newVerifier([]Functionary{{Name: "key", PublicKey: pub}}, Options{TrustedRoot: tr})
 	}
-	issuer := strings.TrimSpace(string(v.file(t, "issuer", conformanceIssuer)))
-	subject := strings.TrimSpace(string(v.file(t, "identity", conformanceSubject)))
-	return newVerifier([]Functionary{{Name: "ci", Issuer: issuer, Subject: subject}}, Options{TrustedRoot: tr})
-}
-
-// Vectors with a DSSE envelope go the whole way through our verifier.
-func TestConformanceEnvelopes(t *testing.T) {
-	list, root := vectors(t)
-	accepted, refusedCount := 0, 0
-	for _, v := range list {
-		if !bytes.Contains(v.bundle, []byte(`"dsseEnvelope"`)) {
-			continue
-		}
-		t.Run(filepath.Base(v.folder), func(t *testing.T) {
-			ours, err := v.trusting(t, root)
-			if err == nil {
-				_, err = ours.Verify(context.Background(), v.bundle, time.Now())
-			}
-			switch {
-			case v.fail && err == nil:
-				t.Error("accepted, want it refused")
-			case v.fail:
-				t.Log(err)
-				refusedCount++
-			case err != nil:
-				t.Errorf("refused: %v", err)
-			default:
-				accepted++
-			}
-		})
-	}
-	if accepted < 3 || refusedCount < 9 {
-		t.Errorf("%d vectors accepted and %d refused, want at least 3 and 9", accepted, refusedCount)
-	}
-}
-
-// Vectors with a bare message signature must be refused by our verifier, which
-// takes Statements only. The settings below it, trusted root, log entry, time,
-// identity and key, are the same ones, and are held against these vectors too.
-func TestConformanceMessageSignatures(t *testing.T) {
-	list, root := vectors(t)
-	accepted, refusedCount := 0, 0
-	for _, v := range list {
-		if bytes.Contains(v.bundle, []byte(`"dsseEnvelope"`)) {
-			continue
-		}
-		t.Run(filepath.Base(v.folder), func(t *testing.T) {
-			ours, err := v.trusting(t, root)
-			if err == nil {
-				_, whole := ours.Verify(context.Background(), v.bundle, time.Now())
-				if whole == nil {
-					t.Fatal("a bundle without a Statement gave a claim")
-				}
-				err = v.below(t, ours, root)
-			}
-			switch {
-			case v.fail && err == nil:
-				t.Error("accepted, want it refused")
-			case v.fail:
-				t.Log(err)
-				refusedCount++
-			case err != nil:
-				t.Errorf("refused: %v", err)
-			default:
-				accepted++
-			}
-		})
-	}
-	if accepted < 12 || refusedCount < 30 {
-		t.Errorf("%d vectors accepted and %d refused, want at least 12 and 30", accepted, refusedCount)
-	}
-}
-
-// below runs the sigstore-go verifiers that ours configured, over the artifact.
-func (v vector) below(t *testing.T, ours *verifier, root string) error {
-	if err := attest.CheckJSON(v.bundle); err != nil {
-		return err
-	}
-	var b sigbundle.Bundle
-	if err := b.UnmarshalJSON(v.bundle); err != nil {
-		return err
-	}
-	artifact := verify.WithArtifact(bytes.NewReader(v.file(t, "artifact", filepath.Join(root, "assets", "bundle-verify", "a.txt"))))
-	if len(ours.identities) > 0 {
-		_, err := ours.certified.Verify(&b, verify.NewPolicy(artifact, verify.WithCertificateIdentity(ours.identities[0].identity)))
-		return err
-	}
-	for hint := range ours.byHint { // the suite's key is given outside the bundle, whatever its hint
-		b.VerificationMaterial.GetPublicKey().Hint = hint
-	}
-	_, err := ours.keyed.Verify(&b, verify.NewPolicy(artifact, verify.WithKey()))
-	return err
 }

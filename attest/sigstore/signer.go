@@ -6,54 +6,74 @@ package sigstore
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	_ "crypto/sha256" // crypto.SHA256
-	_ "crypto/sha512" // crypto.SHA384
-	"encoding/base64"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/sign"
-	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weighmaster/weighmaster/attest"
-	"github.com/weighmaster/weighmaster/attest/keys"
 )
 
-type signer struct{ pair keypair }
+// Timestamper gives RFC 3161 timestamps over signatures: a TimeStampResp in
+// DER. *sign.TimestampAuthority of sigstore-go is one.
+type Timestamper interface {
+	GetTimestamp(ctx context.Context, signature []byte) ([]byte, error)
+}
 
-// NewSigner returns a signer with a local key of the kinds of
-// [keys.CheckPublic]. Its
-// bundles are RFC 8785 JSON, name the key by [Hint], and hold one signature.
-// It refuses to sign a Statement that a verifier would refuse to read.
+// SignerOptions of a local key. The zero value asks nobody anything.
+type SignerOptions struct {
+	Timestamps Timestamper // asked for a timestamp over each signature; nil: nobody
+	// TrustedRoot is what a timestamp must verify under before a bundle is
+	// returned; needed with Timestamps.
+	TrustedRoot root.TrustedMaterial
+}
+
+type signer struct {
+	pair  keypair
+	opts  SignerOptions
+	check *verifier // that trusts this very key
+}
+
+// NewSigner returns a signer with a key of the kinds of [keys.CheckPublic],
+// local or of a KMS. Its bundles are RFC 8785 JSON, name the key by [Hint], and
+// hold one signature. It refuses to sign a Statement that a verifier would
+// refuse to read, and to return a bundle that does not verify.
 func NewSigner(key crypto.Signer) (attest.Signer, error) {
-	pair := keypair{key: key}
-	if err := keys.CheckPublic(key.Public()); err != nil {
-		return nil, fmt.Errorf("signing key: %w", err)
+	return NewSignerWith(key, SignerOptions{})
+}
+
+// NewSignerWith is [NewSigner] with options.
+func NewSignerWith(key crypto.Signer, opts SignerOptions) (attest.Signer, error) {
+	if opts.Timestamps != nil && opts.TrustedRoot == nil {
+		return nil, errors.New("signing with timestamps: got no trusted root, want the one that names the timestamp authority")
 	}
-	switch pub := key.Public().(type) {
-	case *ecdsa.PublicKey:
-		pair.details, pair.algorithm, pair.hash = commonpb.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256, "ECDSA", crypto.SHA256
-		if pub.Curve == elliptic.P384() {
-			pair.details, pair.hash = commonpb.PublicKeyDetails_PKIX_ECDSA_P384_SHA_384, crypto.SHA384
-		}
-	case ed25519.PublicKey:
-		pair.details, pair.algorithm = commonpb.PublicKeyDetails_PKIX_ED25519, "ED25519"
-	}
-	hint, err := Hint(key.Public())
+	pair, err := newKeypair(key)
 	if err != nil {
 		return nil, fmt.Errorf("signing key: %w", err)
 	}
-	pair.hint = hint
-	return signer{pair}, nil
+	check, err := newVerifier([]Functionary{{Name: "the signer", PublicKey: pair.public}}, Options{TrustedRoot: opts.TrustedRoot})
+	if err != nil {
+		return nil, fmt.Errorf("signing key: %w", err)
+	}
+	return signer{pair, opts, check}, nil
 }
 
 func (s signer) Sign(ctx context.Context, statement *attest.Statement) ([]byte, error) {
+	b, err := envelop(ctx, statement, s.pair, sign.BundleOptions{}, s.opts.Timestamps)
+	if err != nil {
+		return nil, err
+	}
+	return proven(ctx, b, s.check)
+}
+
+// envelop signs a Statement that verifiers would read, in a bundle.
+func envelop(ctx context.Context, statement *attest.Statement, pair sign.Keypair, opts sign.BundleOptions, timestamps Timestamper) (*protobundle.Bundle, error) {
 	payload, err := attest.Encode(statement)
 	if err != nil {
 		return nil, err
@@ -61,65 +81,36 @@ func (s signer) Sign(ctx context.Context, statement *attest.Statement) ([]byte, 
 	if _, _, err := attest.DecodeStatement(payload); err != nil {
 		return nil, fmt.Errorf("this Statement is not signed, since verifiers would refuse it: %w", err)
 	}
-	b, err := sign.Bundle(&sign.DSSEData{Data: payload, PayloadType: attest.PayloadType}, s.pair, sign.BundleOptions{Context: ctx})
+	opts.Context = ctx
+	b, err := sign.Bundle(&sign.DSSEData{Data: payload, PayloadType: attest.PayloadType}, pair, opts)
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", statement.GetPredicateType(), err)
 	}
+	if timestamps == nil {
+		return b, nil
+	}
+	ts, err := timestamps.GetTimestamp(ctx, b.GetDsseEnvelope().GetSignatures()[0].GetSig())
+	if err != nil {
+		return nil, fmt.Errorf("sign %s: timestamp: %w", statement.GetPredicateType(), err)
+	}
+	b.VerificationMaterial.TimestampVerificationData = &protobundle.TimestampVerificationData{
+		Rfc3161Timestamps: []*commonpb.RFC3161SignedTimestamp{{SignedTimestamp: ts}},
+	}
+	return b, nil
+}
+
+// proven gives a bundle's bytes, once they verify: what a key, a KMS, an
+// authority or a log answered is not believed.
+func proven(ctx context.Context, b *protobundle.Bundle, check *verifier) ([]byte, error) {
 	body, err := protojson.Marshal(b)
 	if err != nil {
-		return nil, fmt.Errorf("sign %s: bundle: %w", statement.GetPredicateType(), err)
+		return nil, fmt.Errorf("sign: bundle: %w", err)
 	}
-	return jsoncanonicalizer.Transform(body) // protojson varies its white space on purpose
-}
-
-// Hint names a public key as sigstore's tools do: base64 of the sha256 of its
-// DER (PKIX). A hint is not signed; it only says which key to try.
-func Hint(pub crypto.PublicKey) (string, error) {
-	digest, err := keys.Digest(pub)
-	if err != nil {
-		return "", err
+	if body, err = jsoncanonicalizer.Transform(body); err != nil { // protojson varies its white space on purpose
+		return nil, fmt.Errorf("sign: bundle: %w", err)
 	}
-	sum, err := digestBytes(digest)
-	return base64.StdEncoding.EncodeToString(sum), err
-}
-
-// keypair is a local key as sigstore-go's sign package takes it.
-type keypair struct {
-	key       crypto.Signer
-	details   commonpb.PublicKeyDetails
-	algorithm string
-	hash      crypto.Hash // zero for Ed25519, which hashes by itself
-	hint      string
-}
-
-func (k keypair) GetHashAlgorithm() commonpb.HashAlgorithm {
-	if k.hash == crypto.SHA384 {
-		return commonpb.HashAlgorithm_SHA2_384
+	if _, err := check.Verify(ctx, body, time.Time{}); err != nil {
+		return nil, fmt.Errorf("sign: the new bundle does not verify and is thrown away: %w", err)
 	}
-	return commonpb.HashAlgorithm_SHA2_256
-}
-
-func (k keypair) GetSigningAlgorithm() commonpb.PublicKeyDetails { return k.details }
-
-func (k keypair) GetHint() []byte { return []byte(k.hint) }
-
-func (k keypair) GetKeyAlgorithm() string { return k.algorithm }
-
-func (k keypair) GetPublicKey() crypto.PublicKey { return k.key.Public() }
-
-func (k keypair) GetPublicKeyPem() (string, error) {
-	pem, err := cryptoutils.MarshalPublicKeyToPEM(k.key.Public())
-	return string(pem), err
-}
-
-// SignData returns the signature and what it is over: the digest, or the data
-// itself for Ed25519.
-func (k keypair) SignData(_ context.Context, data []byte) ([]byte, []byte, error) {
-	if k.hash != 0 {
-		h := k.hash.New()
-		h.Write(data)
-		data = h.Sum(nil)
-	}
-	sig, err := k.key.Sign(rand.Reader, data, k.hash)
-	return sig, data, err
+	return body, nil
 }

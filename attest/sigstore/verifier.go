@@ -119,16 +119,7 @@ func (v *verifier) Verify(ctx context.Context, body []byte, at time.Time) (attes
 	if err != nil {
 		return none, refused(attest.CheckBundle, "another bundle", "a complete Sigstore bundle", err)
 	}
-	content, err := b.VerificationContent()
-	if err != nil {
-		return none, refused(attest.CheckBundle, "no verification material", "a key hint or a certificate", err)
-	}
-	var by signedBy
-	if content.Certificate() != nil {
-		by, err = v.certificate(b, content)
-	} else {
-		by, err = v.key(b, content, at)
-	}
+	by, err := v.signed(b, verify.WithoutArtifactUnsafe, at)
 	if err != nil {
 		return none, err
 	}
@@ -142,6 +133,9 @@ func (v *verifier) Verify(ctx context.Context, body []byte, at time.Time) (attes
 	}), nil
 }
 
+// artifact says what a signature is held against: for an envelope, itself.
+type artifact func() verify.ArtifactPolicyOption
+
 // signedBy is what the signature of a bundle established.
 type signedBy struct {
 	name     string
@@ -149,15 +143,32 @@ type signedBy struct {
 	signedAt time.Time       // the earliest vouched time; zero without one
 }
 
+// signed verifies everything about a bundle's signature: who made it, when, and
+// that it is over what the bundle holds. artifact is needed for bundles that
+// hold a bare message signature, which only tests let in.
+func (v *verifier) signed(b *sigbundle.Bundle, artifact artifact, at time.Time) (signedBy, error) {
+	content, err := b.VerificationContent()
+	if err != nil {
+		return signedBy{}, refused(attest.CheckBundle, "no verification material", "a key hint or a certificate", err)
+	}
+	if err := withoutRoot(b.GetVerificationMaterial().GetX509CertificateChain()); err != nil {
+		return signedBy{}, err
+	}
+	if content.Certificate() != nil {
+		return v.certificate(b, content, artifact)
+	}
+	return v.key(b, content, artifact, at)
+}
+
 // key verifies a bundle that names a local key by its hint.
-func (v *verifier) key(b *sigbundle.Bundle, content verify.VerificationContent, at time.Time) (signedBy, error) {
+func (v *verifier) key(b *sigbundle.Bundle, content verify.VerificationContent, artifact artifact, at time.Time) (signedBy, error) {
 	var none signedBy
 	hint := content.PublicKey().Hint()
 	t, ok := v.byHint[hint]
 	if !ok {
 		return none, refused(attest.CheckFunctionary, fmt.Sprintf("a key with the hint %.100q", hint), "a key that the trust file names", nil)
 	}
-	if _, err := v.keyed.Verify(b, verify.NewPolicy(verify.WithoutArtifactUnsafe(), verify.WithKey())); err != nil {
+	if _, err := v.keyed.Verify(b, verify.NewPolicy(artifact(), verify.WithKey())); err != nil {
 		signed, contentErr := b.SignatureContent()
 		if contentErr != nil || verify.VerifySignature(signed, content, v.material) != nil {
 			return none, refused(attest.CheckSignature, "a signature that does not verify", "one by functionary "+t.name, err)
