@@ -66,8 +66,8 @@ func TestAPolicyThatCouldSucceedVacuouslyIsRefused(t *testing.T) {
 		}), "checked[0].kernels: empty"},
 		{"a gate on a kernel that nobody brings", class(func(c *schemas.Class) {
 			c.Gates = slices.Clone(c.Gates)
-			c.Gates[0].Kernel = "speed"
-		}), `no required check brings a report of kernel "speed"`},
+			c.Gates[0].Kernel = "digest"
+		}), `no required check brings a report of kernel "digest"`},
 		{"an unknown comparison", class(func(c *schemas.Class) {
 			c.Gates = slices.Clone(c.Gates)
 			c.Gates[0].Compare = "<"

@@ -3,19 +3,12 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	godigest "github.com/opencontainers/go-digest"
 
-	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/schemas"
 )
-
-// Evidence is what a decision may look at.
-type Evidence struct {
-	Claims []attest.Claim // in log order
-	// Objects are evidence objects by digest; each is hashed before it is believed.
-	Objects map[godigest.Digest][]byte
-}
 
 // Question asks for one decision over one artifact.
 type Question struct {
@@ -23,6 +16,9 @@ type Question struct {
 	Class    string          // the policy's class that the artifact claims to be
 	Artifact godigest.Digest // sha256 of the file
 	Policy   godigest.Digest // sha256 of the policy's bytes; earlier decisions must name it
+	// At is the moment of asking, against which freshness is judged. Nothing here
+	// reads a clock: a rule that needs the moment and has none makes the question an error.
+	At time.Time
 }
 
 // Reason is what one rule found: the value, the bound, and the claim it came from.
@@ -82,9 +78,21 @@ func Decide(p schemas.Policy, ev Evidence, q Question) (Decision, error) {
 			return Decision{}, fmt.Errorf("decision %q: the %s's digest: got %q, want sha256", q.Decision, what, d)
 		}
 	}
+	if q.At.IsZero() && slices.ContainsFunc(rule.Requires, func(r string) bool { return needsMoment[r] }) {
+		return Decision{}, fmt.Errorf("decision %q: its rules judge ages, and the question gives no moment to judge them at", q.Decision)
+	}
+	ev, err := ev.ordered()
+	if err != nil {
+		return Decision{}, err
+	}
 	in := newInquiry(p, class, rule, ev, q)
 	d := Decision{Decision: q.Decision, Class: q.Class, Artifact: q.Artifact, Policy: q.Policy, Verdict: schemas.Passed, Reasons: slices.Clone(in.notes)}
-	for _, name := range rule.Requires {
+	// Standing looks at all that the others rest on, wherever it is listed.
+	names := slices.DeleteFunc(slices.Clone(rule.Requires), func(name string) bool { return name == "standing" })
+	if len(names) < len(rule.Requires) {
+		names = append(names, "standing")
+	}
+	for _, name := range names {
 		reasons := rules[name](in)
 		if len(reasons) == 0 {
 			reasons = []Reason{{What: "nothing was looked at", Verdict: schemas.Undecided, Got: "no evidence", Want: "evidence"}}

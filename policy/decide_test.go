@@ -13,7 +13,7 @@ import (
 func newWorld(t testing.TB) *policytest.World { t.Helper(); return policytest.New(t, fixtures.Policy) }
 
 func question(w *policytest.World, decision string) policy.Question {
-	return policy.Question{Decision: decision, Class: policytest.Class, Artifact: policytest.Artifact.Digest, Policy: w.PolicyDigest()}
+	return policy.Question{Decision: decision, Class: policytest.Class, Artifact: policytest.Artifact.Digest, Policy: w.PolicyDigest(), At: policytest.Now}
 }
 
 func decide(t testing.TB, w *policytest.World, ev policy.Evidence, decision string) policy.Decision {

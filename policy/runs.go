@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	godigest "github.com/opencontainers/go-digest"
@@ -22,8 +23,10 @@ type Run struct {
 	Claims   []attest.Claim // the same Statement by different signers
 	Subjects []NamedDigest
 	Inputs   []NamedDigest // resolvedDependencies named input/<role> (without per-file ones)
+	Finished time.Time     // as the Statement says; zero when it does not
 	reports  []*attest.ResourceDescriptor
 	result   *attest.ResourceDescriptor
+	listing  *attest.ResourceDescriptor
 }
 
 // NamedDigest is a name with its sha256.
@@ -110,10 +113,15 @@ func readRun(c attest.Claim) (*Run, error) {
 			run.Inputs = append(run.Inputs, NamedDigest{role, sha256Of(d)})
 		}
 	}
+	if end := p.GetRunDetails().GetMetadata().GetFinishedOn(); end.IsValid() {
+		run.Finished = end.AsTime()
+	}
 	for _, b := range p.GetRunDetails().GetByproducts() {
 		switch {
 		case b.GetName() == "result":
 			run.result = b
+		case b.GetName() == listingName:
+			run.listing = b
 		case strings.HasPrefix(b.GetName(), "report/"):
 			run.reports = append(run.reports, b)
 		}
@@ -181,10 +189,10 @@ func (r *Run) Reports(objects map[godigest.Digest][]byte) ([]schemas.Report, err
 	return list, nil
 }
 
-// Evidence lists the digests of the run's result and reports.
+// Evidence lists the digests of the run's result, its reports and the publisher's listing.
 func (r *Run) Evidence() []godigest.Digest {
 	var list []godigest.Digest
-	for _, d := range append([]*attest.ResourceDescriptor{r.result}, r.reports...) {
+	for _, d := range append([]*attest.ResourceDescriptor{r.result, r.listing}, r.reports...) {
 		if d != nil && sha256Of(d) != "" {
 			list = append(list, sha256Of(d))
 		}

@@ -7,7 +7,13 @@ type Policy struct {
 	Name      string                  `json:"name"`
 	Source    PolicySource            `json:"source"`
 	Licences  []string                `json:"licences"` // identifiers as publishers declare them, lower case
-	Signers   map[string]SignerRule   `json:"signers"`  // by stage type
+	Scans     *ScanRule               `json:"scans,omitempty"`
+	Notices   *NoticeRule             `json:"notices,omitempty"`
+	Reviewers *SignerRule             `json:"reviewers,omitempty"` // people, and how many of them must have reviewed the artifact
+	Fresh     map[string]Age          `json:"fresh,omitempty"`     // oldest that evidence may be, by stage type, or acceptance, review, witnesses
+	Standing  *StandingRule           `json:"standing,omitempty"`
+	Witnesses *WitnessRule            `json:"witnesses,omitempty"`
+	Signers   map[string]SignerRule   `json:"signers"` // by stage type
 	Classes   map[string]Class        `json:"classes"`
 	Decisions map[string]DecisionRule `json:"decisions"` // accept, deliver, redistribute
 }
@@ -22,6 +28,40 @@ type PolicySource struct {
 type SignerRule struct {
 	Functionaries []string `json:"functionaries"`
 	Threshold     int      `json:"threshold"`
+}
+
+// ScanRule says which scan states of the publisher's scanners are good enough
+// for every file that was taken. A file without a state is in the state "absent".
+type ScanRule struct {
+	Allowed []string `json:"allowed"`
+}
+
+// NoticeRule says which licence and notice files must have come along, and what
+// is known of the models that the publisher says his is made from.
+type NoticeRule struct {
+	// Files are paths of the publisher's revision that must have been taken. Any
+	// other licence or notice file that the revision has must have been taken too.
+	Files []string `json:"files"`
+	// Upstreams gives the licence of each base model that the publisher may name
+	// (owner/name), as its own publisher declares it.
+	Upstreams map[string]string `json:"upstreams,omitempty"`
+}
+
+// Age is a whole number of hours, e.g. "720h".
+type Age string
+
+// StandingRule says how much of the log must have been looked at to tell that
+// nothing was taken back.
+type StandingRule struct {
+	// WholeLog wants every entry of the log: then no withdrawal, no later refusal
+	// and no worse report can have been left out.
+	WholeLog bool `json:"wholeLog"`
+}
+
+// WitnessRule says whose cosignatures the log's checkpoint needs, and how many.
+type WitnessRule struct {
+	Names     []string `json:"names"` // in the trust file
+	Threshold int      `json:"threshold"`
 }
 
 // Class is a kind of artifact: how it must have been made and checked.

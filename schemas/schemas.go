@@ -17,6 +17,8 @@ const (
 	TrustURI      = BaseURI + "schema/trust/v1"
 	FixturesURI   = BaseURI + "schema/fixtures/v1"
 	ManifestURI   = BaseURI + "schema/manifest/v1"
+	ListingURI    = BaseURI + "schema/listing/v1"
+	ReviewURI     = BaseURI + "review/v1"     // predicate type
 	CompletionURI = BaseURI + "completion/v1" // predicate type
 	WithdrawalURI = BaseURI + "withdrawal/v1" // predicate type
 )

@@ -232,3 +232,13 @@ func yamlKind(n ast.Node) string {
 	}
 	return "a YAML " + strings.ToLower(n.Type().String())
 }
+
+// LineOf tells the line, from 1, of what a JSON pointer names in a YAML document
+// that [DecodeYAML] can read, or of the nearest thing around it.
+func LineOf(doc []byte, pointer string) int {
+	_, lines, err := yamlToJSON(doc)
+	if err != nil {
+		return 1
+	}
+	return lines.of(pointer)
+}

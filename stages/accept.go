@@ -90,7 +90,7 @@ func Decide(ctx context.Context, run *Run, decision, class string, artifact godi
 	if err != nil {
 		return policy.Decision{}, err
 	}
-	return policy.Decide(run.Extra.Policy, ev, policy.Question{Decision: decision, Class: class, Artifact: artifact, Policy: run.Extra.PolicyDigest})
+	return policy.Decide(run.Extra.Policy, ev, policy.Question{Decision: decision, Class: class, Artifact: artifact, Policy: run.Extra.PolicyDigest, At: run.Now()})
 }
 
 func testResult(subject []*attest.ResourceDescriptor, run *Run, d policy.Decision) (*attest.Statement, error) {

@@ -218,26 +218,13 @@ func scanFact(list listing, taken []listed) string {
 
 // putListing keeps what the publisher declared as evidence.
 func putListing(ctx context.Context, run *Run, out *Outcome, uri string, list listing, taken []listed) error {
-	type entry struct {
-		Path    string          `json:"path"`
-		Size    int64           `json:"size"`
-		GitBlob string          `json:"gitBlob,omitempty"`
-		SHA256  godigest.Digest `json:"sha256,omitempty"`
-		Scan    string          `json:"scan"`
-		Taken   bool            `json:"taken"`
-	}
 	is := map[string]bool{}
 	for _, f := range taken {
 		is[f.path] = true
 	}
-	doc := struct {
-		URI      string  `json:"uri"`
-		Revision string  `json:"revision"`
-		Licence  string  `json:"licence"`
-		Files    []entry `json:"files"`
-	}{URI: uri, Revision: list.revision, Licence: orAbsent(list.licence)}
+	doc := schemas.Listing{Schema: schemas.ListingURI, URI: uri, Revision: list.revision, Licence: orAbsent(list.licence), BaseModels: list.baseModels}
 	for _, f := range list.files {
-		doc.Files = append(doc.Files, entry{f.path, f.size, f.gitBlob, f.sha256, orAbsent(list.scans[f.path]), is[f.path]})
+		doc.Files = append(doc.Files, schemas.ListedFile{Path: f.path, Size: f.size, GitBlob: f.gitBlob, SHA256: f.sha256, Scan: orAbsent(list.scans[f.path]), Taken: is[f.path]})
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {

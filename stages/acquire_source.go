@@ -31,6 +31,7 @@ type listing struct {
 	repository, revision string
 	files                []listed
 	licence              string            // empty when none is declared
+	baseModels           []string          // owner/name, as declared
 	scans                map[string]string // by path
 	repoScan             string            // the repository's scan status, for when files have none
 }
@@ -65,7 +66,7 @@ func (s hubSource) listing(ctx context.Context) (listing, error) {
 	if err != nil {
 		return listing{}, err
 	}
-	l := listing{repository: info.Repository, revision: info.Revision, licence: info.Licence, repoScan: "absent"}
+	l := listing{repository: info.Repository, revision: info.Revision, licence: info.Licence, baseModels: info.BaseModels, repoScan: "absent"}
 	if r := info.Scans; r != nil {
 		switch {
 		case len(r.Issues) > 0:
@@ -99,8 +100,8 @@ func (s hubSource) open(ctx context.Context, f listed, from int64) (*hub.Body, e
 }
 
 // folderSource is a copy of a revision on this machine, beside the publisher's
-// listing of it: {"repository", "revision", "license", "files": [{"path",
-// "size", "blob_id", "sha256"}]}. blob_id is of the file's own bytes.
+// listing of it: {"repository", "revision", "license", "base_models", "files":
+// [{"path", "size", "blob_id", "sha256"}]}. blob_id is of the file's own bytes.
 type folderSource struct {
 	pinned
 	path, list string
@@ -129,6 +130,7 @@ func (s folderSource) listing(context.Context) (listing, error) {
 	}
 	var p struct {
 		Repository, Revision, License string
+		BaseModels                    []string `json:"base_models"`
 		Files                         []struct {
 			Path   string
 			Size   *int64
@@ -142,7 +144,7 @@ func (s folderSource) listing(context.Context) (listing, error) {
 	if p.Repository != s.repository || p.Revision != s.revision {
 		return listing{}, fmt.Errorf("%s: it lists %s at %q, want %s at %s", s.list, p.Repository, p.Revision, s.repository, s.revision)
 	}
-	l := listing{repository: p.Repository, revision: p.Revision, licence: p.License, repoScan: "absent"}
+	l := listing{repository: p.Repository, revision: p.Revision, licence: p.License, baseModels: p.BaseModels, repoScan: "absent"}
 	seen := map[string]bool{}
 	for _, f := range p.Files {
 		if err := hub.CheckName(f.Path); err != nil {

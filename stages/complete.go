@@ -95,11 +95,12 @@ func finished(ctx context.Context, run *Run, class string, artifact godigest.Dig
 	decisions := map[string]schemas.DecisionRule{policy.Redistribute: rule, policy.Accept: p.Decisions[policy.Accept]}
 	asked := p
 	asked.Decisions = decisions
+	asked.Scans, asked.Notices, asked.Reviewers, asked.Fresh, asked.Standing, asked.Witnesses = nil, nil, nil, nil, nil, nil // read by no rule that is left
 	ev, err := PolicyEvidence(ctx, run.Claims, run.Objects)
 	if err != nil {
 		return policy.Decision{}, err
 	}
-	return policy.Decide(asked, ev, policy.Question{Decision: policy.Redistribute, Class: class, Artifact: artifact, Policy: run.Extra.PolicyDigest})
+	return policy.Decide(asked, ev, policy.Question{Decision: policy.Redistribute, Class: class, Artifact: artifact, Policy: run.Extra.PolicyDigest, At: run.Now()})
 }
 
 // decodeWith reads a stage's parameters, which are already valid against their schema.

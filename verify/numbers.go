@@ -30,6 +30,12 @@ var numbers = map[string]int{
 	"delivered":    31,
 	"reloaded":     32,
 	"completed":    33,
+	"scans":        34,
+	"notices":      35,
+	"review":       36,
+	"fresh":        37,
+	"standing":     38,
+	"witnesses":    39,
 }
 
 // Number gives the number of a check by its name.

@@ -26,6 +26,8 @@ var (
 	Snapshot = policy.NamedDigest{Name: "snapshot/", Digest: godigest.FromString("the publisher's files")}
 	BF16     = policy.NamedDigest{Name: "model-BF16.gguf", Digest: godigest.FromString("sixteen bits a weight")}
 	Artifact = policy.NamedDigest{Name: "model-Q8_0.gguf", Digest: godigest.FromString(ArtifactBytes)}
+	Licence  = policy.NamedDigest{Name: "snapshot/LICENSE", Digest: godigest.FromString("do what you like")}
+	Weights  = policy.NamedDigest{Name: "snapshot/model.safetensors", Digest: godigest.FromString("weights")}
 	Baseline = policy.NamedDigest{Name: "baseline/", Digest: godigest.FromString("what the source answered")}
 )
 
@@ -52,7 +54,7 @@ func Chain() []*Step {
 		{Name: "nll_ratio", Unit: "fraction", Value: 0.004, Identity: ids},
 	}
 	return []*Step{
-		{Name: "source", Uses: "acquire", By: producer, Outputs: out(Snapshot), Result: facts("licence", "cc0-1.0"), Reports: reports(Report("acquisition", Snapshot)),
+		{Name: "source", Uses: "acquire", By: producer, Outputs: out(Snapshot, Licence, Weights), Listing: Listing(), Result: facts("licence", "cc0-1.0"), Reports: reports(Report("acquisition", Snapshot)),
 			Pin: &schemas.Publisher{Repository: Repository, Revision: Revision, Allow: []string{"*"}}},
 		{Name: "source-inspected", Uses: "inspect", By: producer, Inputs: out(In("snapshot", Snapshot)), Result: facts(), Reports: reports(Report("safetensors structure", Snapshot))},
 		{Name: "bf16", Uses: "convert", By: producer, Inputs: out(In("snapshot", Snapshot)), Outputs: out(BF16), Result: facts()},
@@ -66,6 +68,18 @@ func Chain() []*Step {
 		{Name: "q8-reloaded", Uses: "reload", By: producer, Inputs: out(In("artifact", Artifact)), Result: facts("network", "denied", "enforcement", "namespace"), Reports: reports(Report("reload", Artifact))},
 		{Name: "finished", Uses: "complete", By: gatekeeper, Inputs: out(In("q8", Artifact)), Result: facts()},
 		Completion("completion", "", Gatekeeper),
+	}
+}
+
+// Listing is what the publisher declares of the revision.
+func Listing() *schemas.Listing {
+	return &schemas.Listing{
+		Schema: schemas.ListingURI, URI: "https://hub.example/" + Repository, Revision: Revision, Licence: "cc0-1.0",
+		Files: []schemas.ListedFile{
+			{Path: "LICENSE", Size: 16, SHA256: Licence.Digest, Scan: "safe", Taken: true},
+			{Path: "images/card.png", Size: 9, GitBlob: Revision, Scan: "queued"},
+			{Path: "model.safetensors", Size: 7, SHA256: Weights.Digest, Scan: "safe", Taken: true},
+		},
 	}
 }
 

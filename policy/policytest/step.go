@@ -3,12 +3,14 @@ package policytest
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
 	godigest "github.com/opencontainers/go-digest"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/policy"
@@ -26,6 +28,8 @@ type Step struct {
 	Outputs []policy.NamedDigest // none: the run is about its evidence
 	Reports []*schemas.Report
 	Result  schemas.Result
+	Listing *schemas.Listing // of an acquire run; optional
+	At      time.Time        // when the run or the decision ended, in place of Now
 
 	// State makes the Statement of anything but a stage run.
 	State func(t testing.TB, w *World, s *Signed) *attest.Statement
@@ -40,13 +44,19 @@ func (s *Step) statement(t testing.TB, w *World, signed *Signed) *attest.Stateme
 	}
 	p := &provenance.Provenance{
 		BuildDefinition: &provenance.BuildDefinition{BuildType: schemas.BuildType(s.Uses), ExternalParameters: s.external(t)},
-		RunDetails:      &provenance.RunDetails{Builder: &provenance.Builder{Id: schemas.BaseURI + "builder/local"}},
+		RunDetails: &provenance.RunDetails{
+			Builder:  &provenance.Builder{Id: schemas.BaseURI + "builder/local"},
+			Metadata: &provenance.BuildMetadata{FinishedOn: timestamppb.New(s.moment())},
+		},
 	}
 	for _, in := range s.Inputs {
 		p.BuildDefinition.ResolvedDependencies = append(p.BuildDefinition.ResolvedDependencies, Descriptor("input/"+in.Name, in.Digest))
 	}
 	for _, rep := range s.Reports {
 		p.RunDetails.Byproducts = append(p.RunDetails.Byproducts, Descriptor("report/"+rep.Kernel, signed.put(t, rep)))
+	}
+	if s.Listing != nil {
+		p.RunDetails.Byproducts = append(p.RunDetails.Byproducts, Descriptor("listing/publisher", signed.put(t, s.Listing)))
 	}
 	s.Result.Stage, s.Result.Uses = s.Name, s.Uses
 	p.RunDetails.Byproducts = append(p.RunDetails.Byproducts, Descriptor("result", signed.put(t, s.Result)))
@@ -62,6 +72,13 @@ func (s *Step) statement(t testing.TB, w *World, signed *Signed) *attest.Stateme
 		s.Change(p, st)
 	}
 	return statement(t, st.GetSubject(), attest.ProvenanceType, p)
+}
+
+func (s *Step) moment() time.Time {
+	if s.At.IsZero() {
+		return Now
+	}
+	return s.At
 }
 
 func (s *Step) external(t testing.TB) *structpb.Struct {
@@ -99,11 +116,13 @@ func (s *Signed) put(t testing.TB, doc any) godigest.Digest {
 // Summary is a step that states an acceptance decision over the artifact,
 // resting on every claim before it. change may alter it.
 func Summary(name, result string, change func(*vsa.VerificationSummary)) *Step {
-	return &Step{Name: name, By: []string{Gatekeeper}, State: func(t testing.TB, w *World, s *Signed) *attest.Statement {
+	step := &Step{Name: name, By: []string{Gatekeeper}}
+	step.State = func(t testing.TB, w *World, s *Signed) *attest.Statement {
 		p := &vsa.VerificationSummary{
 			Verifier:           &vsa.VerificationSummary_Verifier{Id: schemas.BaseURI + "verifier"},
 			ResourceUri:        schemas.BaseURI + "artifact/" + Artifact.Digest.String(),
 			VerificationResult: result,
+			TimeVerified:       timestamppb.New(step.moment()),
 			Policy: &vsa.VerificationSummary_Policy{
 				Uri:    policy.DecisionURI(w.Policy.Name, policy.Accept, Class),
 				Digest: map[string]string{"sha256": w.PolicyDigest().Encoded()},
@@ -119,7 +138,18 @@ func Summary(name, result string, change func(*vsa.VerificationSummary)) *Step {
 			change(p)
 		}
 		return statement(t, []*attest.ResourceDescriptor{Descriptor(Artifact.Name, Artifact.Digest)}, attest.VSAType, p)
-	}}
+	}
+	return step
+}
+
+// Review is a step in which a person reviews the artifact.
+func Review(name, by string, verdict schemas.Verdict) *Step {
+	step := &Step{Name: name, By: []string{by}}
+	step.State = func(t testing.TB, w *World, s *Signed) *attest.Statement {
+		r := schemas.Review{Verdict: verdict, Note: "read the report and ten answers", Reviewed: step.moment()}
+		return statement(t, []*attest.ResourceDescriptor{Descriptor(Artifact.Name, Artifact.Digest)}, schemas.ReviewURI, toStruct(t, r))
+	}
+	return step
 }
 
 // Completion is a step that states the run finished under a policy digest; empty means the world's.
@@ -139,9 +169,14 @@ func Completion(name string, under godigest.Digest, by ...string) *Step {
 
 // Withdrawal is a step that takes an earlier step's claim back.
 func Withdrawal(name, step, reason, by string) *Step {
+	return Supersession(name, step, reason, by, "")
+}
+
+// Supersession takes an earlier step's claim back and names what to use instead.
+func Supersession(name, step, reason, by string, successor godigest.Digest) *Step {
 	return &Step{Name: name, By: []string{by}, State: func(t testing.TB, w *World, s *Signed) *attest.Statement {
 		claim := s.Claim(t, step)
-		return statement(t, claim.Statement().GetSubject(), attest.WithdrawalType, toStruct(t, schemas.Withdrawal{Claim: claim.PAE(), Reason: reason}))
+		return statement(t, claim.Statement().GetSubject(), attest.WithdrawalType, toStruct(t, schemas.Withdrawal{Claim: claim.PAE(), Reason: reason, Successor: successor}))
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -14,9 +15,10 @@ import (
 // Info is what the Hub declares about one revision of a model repository.
 type Info struct {
 	Repository string
-	Revision   string // 40 hex digits, as the answer repeats them
-	Files      []File // sorted by path
-	Licence    string // lower case as declared; empty when none is
+	Revision   string   // 40 hex digits, as the answer repeats them
+	Files      []File   // sorted by path
+	Licence    string   // lower case as declared; empty when none is
+	BaseModels []string // owner/name of the models that the card says this one is made from, sorted
 	Gated      bool
 	Private    bool
 	Scans      *RepoScans // nil when the answer has none
@@ -125,6 +127,9 @@ func ParseInfo(body []byte) (*Info, error) {
 	}
 	info.Gated = gated != nil && gated != false
 	if info.Licence, err = licence(top); err != nil {
+		return nil, err
+	}
+	if info.BaseModels, err = baseModels(top); err != nil {
 		return nil, err
 	}
 	if info.Scans, err = repoScans(top); err != nil {
@@ -249,4 +254,29 @@ func licence(top fields) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// baseModels reads cardData.base_model: a name, or a list of names.
+func baseModels(top fields) ([]string, error) {
+	raw, ok := top["cardData"]
+	if !ok || string(raw) == "null" {
+		return nil, nil
+	}
+	card, err := object(raw)
+	if err != nil {
+		return nil, fmt.Errorf("cardData: %w", err)
+	}
+	raw, ok = card["base_model"]
+	if !ok || string(raw) == "null" {
+		return nil, nil
+	}
+	var names []string
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		names = []string{one}
+	} else if err := card.may("base_model", &names); err != nil {
+		return nil, fmt.Errorf("cardData: %w", err)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }

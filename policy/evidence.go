@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	godigest "github.com/opencontainers/go-digest"
+
+	"github.com/weighmaster/weighmaster/attest"
+)
+
+// Evidence is what a decision may look at. The order of the slices says
+// nothing where Places are given, and a claim that is there twice counts once.
+type Evidence struct {
+	// Claims are in log order where Places is nil; in any order where it is not.
+	Claims []attest.Claim
+	// Objects are evidence objects by digest; each is hashed before it is believed.
+	Objects map[godigest.Digest][]byte
+	// Places tell where in the log each claim lies, by bundle digest. Nil means
+	// that nobody knows, and that Claims are in log order already; where there are
+	// any, a claim without a place makes the question an error.
+	Places map[godigest.Digest]Place
+	// Size is how many entries the log has, as a checkpoint vouches; 0 when nobody knows.
+	Size int64
+	// Witnesses are the verified cosignatures of that checkpoint.
+	Witnesses []Cosignature
+}
+
+// Place is where a claim lies in the log, and when the log took it in.
+type Place struct {
+	Index    int64     // from 0
+	Appended time.Time // zero when unknown
+}
+
+// Cosignature is a witness's word for a checkpoint, verified. Name is the
+// witness's in the trust file; one key has one name.
+type Cosignature struct {
+	Name string
+	Time time.Time
+}
+
+// ordered gives the evidence with its claims in log order, each once.
+func (ev Evidence) ordered() (Evidence, error) {
+	seen := map[godigest.Digest]bool{}
+	var claims []attest.Claim
+	for _, c := range ev.Claims {
+		if !c.Valid() {
+			return ev, fmt.Errorf("evidence: a claim that no verifier made")
+		}
+		if _, ok := ev.Places[c.Bundle()]; ev.Places != nil && !ok {
+			return ev, fmt.Errorf("evidence: claim %s has no place in the log; give every claim one, or none", c.PAE())
+		}
+		if !seen[c.Bundle()] {
+			seen[c.Bundle()] = true
+			claims = append(claims, c)
+		}
+	}
+	if ev.Places != nil {
+		slices.SortStableFunc(claims, func(a, b attest.Claim) int {
+			return cmp.Or(cmp.Compare(ev.Places[a.Bundle()].Index, ev.Places[b.Bundle()].Index), cmp.Compare(a.Bundle(), b.Bundle()))
+		})
+	}
+	ev.Claims = claims
+	return ev, nil
+}
+
+// whole tells whether every entry of the log is among the claims: then nothing can have been left out.
+func (ev Evidence) whole() bool {
+	at := map[int64]bool{}
+	for _, c := range ev.Claims {
+		if p, ok := ev.Places[c.Bundle()]; ok && p.Index >= 0 && p.Index < ev.Size {
+			at[p.Index] = true
+		}
+	}
+	return ev.Size > 0 && int64(len(at)) == ev.Size
+}
