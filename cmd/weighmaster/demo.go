@@ -34,6 +34,11 @@ func (a *app) demoCommand() *cobra.Command {
 			"accept, deliver, reload, complete, verify. It needs no network and nothing installed. Its keys lie unencrypted in the folder: they protect nothing.",
 		Example: "  weighmaster demo\n  weighmaster demo --break",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if url, err := a.ledgerURL(); err != nil {
+				return err
+			} else if url != "" && breakIt {
+				return usage("--break breaks copies of the folder, and a ledger in PostgreSQL is not in it: leave --ledger and %s away", ledgerVariable)
+			}
 			if err := a.demo(cmd.Context(), dir); err != nil {
 				return err
 			}

@@ -21,7 +21,6 @@ import (
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
 	"github.com/weighmaster/weighmaster/ledger/objects"
-	"github.com/weighmaster/weighmaster/ledger/sqlite"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -76,6 +75,9 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usage("%s is not empty; init starts a project and never changes one", dir)
 	}
+	if err := a.checkVacant(ctx); err != nil {
+		return err
+	}
 	var password []byte
 	if !opt.NoPassword { // asked before anything is made
 		if password, err = a.newPassword("the new keys"); err != nil {
@@ -102,7 +104,7 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 			return err
 		}
 	}
-	return createLedger(ctx, dir, logSigner)
+	return a.createLedger(ctx, dir, logSigner)
 }
 
 // makeKeys makes the producer's, the gatekeeper's and the log's key, unencrypted
@@ -171,7 +173,7 @@ func writeKey(dir, name, algorithm string, password []byte) ([]byte, error) {
 	return public, keys.WriteNewPublic(filepath.Join(dir, name+".pub"), public)
 }
 
-func createLedger(ctx context.Context, dir string, signer note.Signer) error {
+func (a *app) createLedger(ctx context.Context, dir string, signer note.Signer) error {
 	trust, err := readTrust(filepath.Join(dir, trustFile))
 	if err != nil {
 		return err
@@ -190,7 +192,7 @@ func createLedger(ctx context.Context, dir string, signer note.Signer) error {
 	if _, err := objects.Open(filepath.Join(dir, evidenceDir)); err != nil {
 		return err
 	}
-	store, err := sqlite.Create(ctx, filepath.Join(dir, ledgerFile))
+	store, err := a.createStore(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type app struct {
 	json     bool
 	quiet    bool
 	project  string
+	ledger   string
 	progress string
 
 	understood bool // the command line was; what fails later is no wrong usage
@@ -85,6 +86,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "answer in JSON on standard output")
 	flags.BoolVar(&a.quiet, "quiet", false, "print nothing but the answer's exit code and errors")
 	flags.StringVar(&a.project, "project", "", "the project folder (default: found from the current folder upwards)")
+	flags.StringVar(&a.ledger, "ledger", "", "the ledger's URL, postgres://… (default: "+ledgerVariable+", or the project's own "+ledgerFile+")")
 	flags.StringVar(&a.progress, "progress", "plain", "progress on standard error: plain, json or off")
 	root.AddCommand(
 		a.initCommand(), a.keygenCommand(), a.runCommand(), a.execCommand(),

@@ -20,7 +20,6 @@ import (
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
 	"github.com/weighmaster/weighmaster/ledger/objects"
-	"github.com/weighmaster/weighmaster/ledger/sqlite"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -45,7 +44,7 @@ type project struct {
 	verifier attest.Verifier
 	log      *ledger.Log
 	logKey   note.Verifier
-	store    *sqlite.Store
+	store    ledger.Store
 	objects  *objects.Store
 	claims   map[godigest.Digest]attest.Claim // verified before, by bundle
 }
@@ -63,7 +62,7 @@ func (a *app) findProject() (string, error) {
 		return "", err
 	}
 	for {
-		if exists(filepath.Join(dir, pipelineFile)) && exists(filepath.Join(dir, ledgerFile)) {
+		if isProject(dir) {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)
@@ -108,7 +107,7 @@ func (a *app) open(ctx context.Context, signing bool) (*project, error) {
 	if p.objects, err = objects.Open(filepath.Join(dir, evidenceDir)); err != nil {
 		return nil, err
 	}
-	if p.store, err = sqlite.Open(ctx, filepath.Join(dir, ledgerFile)); err != nil {
+	if p.store, err = a.openStore(ctx, dir); err != nil {
 		return nil, err
 	}
 	if p.log, err = ledger.Open(ctx, p.store, opt); err != nil {

@@ -38,18 +38,12 @@ func Create(ctx context.Context, url string) (*Store, error) {
 
 func (s *Store) create(ctx context.Context) error {
 	return pgx.BeginTxFunc(ctx, s.pool, transaction, func(tx pgx.Tx) error {
-		var there, filled bool
-		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
-EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)
-OR EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1)`, s.at.schema).Scan(&there, &filled)
+		there, err := s.vacant(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if filled {
-			return fmt.Errorf("the schema %w and is not empty; open it, or choose another with ?schema=", fs.ErrExist)
-		}
 		if !there {
-			if _, err := tx.Exec(ctx, within(s.at.schema, "CREATE SCHEMA @")); err != nil {
+			if _, err := tx.Exec(ctx, s.sql("CREATE SCHEMA @")); err != nil {
 				return madeMeanwhile(err)
 			}
 		}
@@ -60,6 +54,38 @@ OR EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace W
 		}
 		return nil
 	})
+}
+
+// Vacant says, as an error or nil, whether a log could be made at a URL: the
+// server can be reached and is fit, and the schema is not there or empty. It
+// makes nothing.
+func Vacant(ctx context.Context, url string) error {
+	s, err := connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer s.pool.Close()
+	if _, err := s.vacant(ctx, s.pool); err != nil {
+		return s.fail("create", err)
+	}
+	return nil
+}
+
+// vacant refuses a schema that holds anything, and says whether it is there.
+func (s *Store) vacant(ctx context.Context, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (there bool, err error) {
+	var filled bool
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
+EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)
+OR EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1)`, s.at.schema).Scan(&there, &filled)
+	if err != nil {
+		return false, err
+	}
+	if filled {
+		return true, fmt.Errorf("the schema %w and is not empty; open it, or choose another with ?schema=", fs.ErrExist)
+	}
+	return there, nil
 }
 
 // madeMeanwhile tells when another process was quicker to make the same log.
