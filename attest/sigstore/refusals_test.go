@@ -43,6 +43,17 @@ func sealed(t testing.TB, key crypto.Signer, payloadType string, payload []byte)
 	}
 }
 
+// signatureOf gives the signature of a bundle that sealed made.
+func signatureOf(t testing.TB, bundle map[string]any) []byte {
+	t.Helper()
+	list := bundle["dsseEnvelope"].(map[string]any)["signatures"].([]any)
+	sig, err := base64.StdEncoding.DecodeString(list[0].(map[string]any)["sig"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sig
+}
+
 func encode(t testing.TB, bundle any) []byte {
 	t.Helper()
 	body, err := json.Marshal(bundle)
