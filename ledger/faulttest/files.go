@@ -106,7 +106,7 @@ func (files) SyncDir(dir string) error {
 func (m *Machine) sync(call, path string, o op) error {
 	kind, struck := m.strike(flush, call, path)
 	if struck && kind == SyncDropped {
-		m.record(op{what: opDrop, inode: o.inode, path: o.path})
+		m.record(op{what: opDrop, inode: o.inode})
 	}
 	if !struck || kind == ReportedLost {
 		m.record(o)

@@ -19,7 +19,7 @@ const (
 	opTruncate
 	opSync    // of a file
 	opSyncDir // of a folder
-	opDrop    // what is not synced of a file or folder is lost for good
+	opDrop    // what is not synced of a file is lost for good
 )
 
 // op is one change of the disk.
@@ -203,13 +203,8 @@ func (m *Machine) replay(ops []op, loss Loss, r *rand.Rand) (map[int]*content, m
 			})
 		case opDrop:
 			// A killed process still sees what memory holds: only a loss of power shows it.
-			if loss == Kill {
-				continue
-			}
-			if o.inode != 0 {
+			if loss != Kill {
 				file(o.inode).pending = nil
-			} else {
-				pending = slices.DeleteFunc(pending, func(p op) bool { return in(p, o.path) })
 			}
 		default:
 			panic(fmt.Sprintf("faulttest: change %d", o.what))

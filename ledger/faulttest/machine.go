@@ -19,7 +19,7 @@ const (
 	DiskFull     Kind = "disk full"                   // no effect, ENOSPC
 	ShortWrite   Kind = "short write"                 // the first half is written, ENOSPC
 	ReportedLost Kind = "persisted but reported lost" // the whole effect, EIO
-	SyncDropped  Kind = "sync failed, pages dropped"  // EIO, and what was not yet synced never will be
+	SyncDropped  Kind = "sync failed, pages dropped"  // EIO, and what was not yet synced of the file never will be
 	SilentLoss   Kind = "write lost, reported well"   // no effect, success
 )
 
@@ -146,7 +146,7 @@ func (m *Machine) strike(c class, call, path string) (Kind, bool) {
 	case ReportedLost:
 		can = c == grow || c == alter || c == flush
 	case SyncDropped:
-		can = c == flush
+		can = call == "fsync" // file systems that lose names stop altogether
 	}
 	if !can || m.fired != "" {
 		return "", false

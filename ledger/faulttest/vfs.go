@@ -33,7 +33,7 @@ type page struct {
 	machine *Machine
 	path    string
 	inode   int
-	fresh   bool // its name is made durable with its first sync
+	fresh   bool // a journal, whose name is made durable with its first sync
 }
 
 // at reads an address that SQLite gave as a pointer. What lies there was not
@@ -98,12 +98,12 @@ func vfsOpen(tls *libc.TLS, _, name, file uintptr, flags int32, out uintptr) int
 	if m == nil {
 		return open(tls, self(), name, file, flags, out)
 	}
-	_, err := os.Stat(path)
-	fresh := err != nil
 	c := read
-	if fresh && flags&sqlite3.SQLITE_OPEN_CREATE != 0 {
+	if _, err := os.Stat(path); err != nil {
 		c = grow
 	}
+	// As in the default VFS, which does not ask whether the file was there.
+	fresh := flags&sqlite3.SQLITE_OPEN_CREATE != 0 && flags&(sqlite3.SQLITE_OPEN_WAL|sqlite3.SQLITE_OPEN_MAIN_JOURNAL) != 0
 	kind, struck := m.strike(c, "open", path)
 	if struck && kind != ReportedLost {
 		at[sqlite3.Tsqlite3_file](file).FpMethods = 0

@@ -107,8 +107,7 @@ func ioSync(_ *libc.TLS, file uintptr, _ int32) int32 {
 		return sqlite3.SQLITE_IOERR_FSYNC
 	}
 	if p.fresh {
-		// The default VFS syncs the folder with the first sync of a file that
-		// it made.
+		// The default VFS syncs the folder with the first sync of a journal.
 		p.fresh = false
 		p.machine.record(op{what: opSyncDir, path: filepath.Dir(p.path)})
 	}

@@ -129,6 +129,10 @@ func (s *Store) Put(ctx context.Context, mediaType string, public bool, r io.Rea
 		if old.Public && !public {
 			return s.Mark(ctx, o.Digest, false)
 		}
+		// Whoever wrote both files may not have made their names durable yet.
+		if err := durable.SyncDir(filepath.Dir(s.data(o.Digest))); err != nil {
+			return Object{}, fmt.Errorf("objects: put %s: %w", o.Digest, err)
+		}
 		return old, nil
 	}
 	if !errors.Is(err, ErrNotFound) {
@@ -154,11 +158,7 @@ func (s *Store) name(o Object, temp *durable.Temp) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := s.checkData(o); err != nil {
-		return err
-	}
-	// Whoever wrote it may not have made its name durable yet.
-	return durable.SyncDir(filepath.Dir(path))
+	return s.checkData(o)
 }
 
 // Stat describes an object without reading it; [ErrNotFound].
