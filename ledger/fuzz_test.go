@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/storetest"
 )
@@ -181,3 +183,5 @@ func FuzzParseCheckpoint(f *testing.F) {
 		}
 	})
 }
+
+func sign(text string, s note.Signer) ([]byte, error) { return note.Sign(&note.Note{Text: text}, s) }

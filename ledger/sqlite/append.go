@@ -22,7 +22,8 @@ func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntr
 		return fmt.Errorf("ledger/sqlite: %s: wait for the write lock: %w", s.path, err)
 	}
 	defer tx.Rollback()
-	if err := appendIn(ctx, tx, size, entries, hashes); err != nil {
+	t := transaction{tx, map[string]*sql.Stmt{}}
+	if err := t.append(ctx, size, entries, hashes); err != nil {
 		return fmt.Errorf("ledger/sqlite: %s: append at %d: %w", s.path, size, err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -31,89 +32,82 @@ func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntr
 	return nil
 }
 
-func appendIn(ctx context.Context, tx *sql.Tx, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
+// transaction prepares each statement once; its end closes them.
+type transaction struct {
+	tx   *sql.Tx
+	made map[string]*sql.Stmt
+}
+
+func (t transaction) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	if made, ok := t.made[text]; ok {
+		return made, nil
+	}
+	made, err := t.tx.PrepareContext(ctx, text)
+	if err == nil {
+		t.made[text] = made
+	}
+	return made, err
+}
+
+func (t transaction) exec(ctx context.Context, text string, args ...any) error {
+	made, err := t.prepare(ctx, text)
+	if err != nil {
+		return err
+	}
+	_, err = made.ExecContext(ctx, args...)
+	return err
+}
+
+func (t transaction) append(ctx context.Context, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
 	var head int64
-	if err := tx.QueryRowContext(ctx, sizeQuery).Scan(&head); err != nil {
+	if err := t.tx.QueryRowContext(ctx, sizeQuery).Scan(&head); err != nil {
 		return err
 	}
 	if head != size {
 		return fmt.Errorf("the log has %d entries: %w", head, ledger.ErrConflict)
 	}
-	in, err := prepare(ctx, tx)
-	if err != nil {
-		return err
-	}
-	defer in.close()
 	for i, e := range entries {
-		if err := in.entry(ctx, size+int64(i), e); err != nil {
+		if err := t.entry(ctx, size+int64(i), e); err != nil {
 			return err
 		}
 	}
 	first := tlog.StoredHashIndex(0, size)
 	for i, h := range hashes {
-		if _, err := in.node.ExecContext(ctx, first+int64(i), h[:]); err != nil {
+		if err := t.exec(ctx, insertNode, first+int64(i), h[:]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inserts are the statements of one append.
-type inserts struct{ there, record, bundle, artifact, node *sql.Stmt }
+// The statements that write.
+const (
+	insertEntry    = "INSERT INTO entries (idx, leaf, bundle_sha256) VALUES (?, ?, ?)"
+	insertBundle   = "INSERT INTO bundles (idx, bundle) VALUES (?, ?)"
+	insertArtifact = "INSERT INTO artifacts (idx, role, pos, sha256, name) VALUES (?, ?, ?, ?, ?)"
+	insertNode     = "INSERT INTO nodes (pos, hash) VALUES (?, ?)"
+)
 
-func (in *inserts) all() []struct {
-	statement **sql.Stmt
-	text      string
-} {
-	return []struct {
-		statement **sql.Stmt
-		text      string
-	}{
-		{&in.there, thereQuery},
-		{&in.record, "INSERT INTO entries (idx, leaf, bundle_sha256) VALUES (?, ?, ?)"},
-		{&in.bundle, "INSERT INTO bundles (idx, bundle) VALUES (?, ?)"},
-		{&in.artifact, "INSERT INTO artifacts (idx, role, pos, sha256, name) VALUES (?, ?, ?, ?, ?)"},
-		{&in.node, "INSERT INTO nodes (pos, hash) VALUES (?, ?)"},
-	}
-}
-
-func prepare(ctx context.Context, tx *sql.Tx) (*inserts, error) {
-	in := &inserts{}
-	for _, p := range in.all() {
-		statement, err := tx.PrepareContext(ctx, p.text)
-		if err != nil {
-			in.close()
-			return nil, err
-		}
-		*p.statement = statement
-	}
-	return in, nil
-}
-
-func (in *inserts) close() {
-	for _, p := range in.all() {
-		if *p.statement != nil {
-			(*p.statement).Close()
-		}
-	}
-}
-
-func (in *inserts) entry(ctx context.Context, index int64, e ledger.NewEntry) error {
+func (t transaction) entry(ctx context.Context, index int64, e ledger.NewEntry) error {
 	digest, err := raw(e.Record.Bundle)
 	if err != nil {
 		return err
 	}
+	look, err := t.prepare(ctx, thereQuery)
+	if err != nil {
+		return err
+	}
 	var there bool
-	if err := in.there.QueryRowContext(ctx, digest).Scan(&there); err != nil {
+	if err := look.QueryRowContext(ctx, digest).Scan(&there); err != nil {
 		return err
 	}
 	if there {
 		return fmt.Errorf("bundle %s: %w", e.Record.Bundle, ledger.ErrDuplicate)
 	}
-	if _, err := in.record.ExecContext(ctx, index, e.Record.Leaf, digest); err != nil {
+	if err := t.exec(ctx, insertEntry, index, e.Record.Leaf, digest); err != nil {
 		return err
 	}
-	if _, err := in.bundle.ExecContext(ctx, index, e.Bundle); err != nil {
+	if err := t.exec(ctx, insertBundle, index, e.Bundle); err != nil {
 		return err
 	}
 	for role, refs := range [2][]ledger.Ref{e.Record.Subjects, e.Record.Dependencies} {
@@ -122,7 +116,7 @@ func (in *inserts) entry(ctx context.Context, index int64, e ledger.NewEntry) er
 			if err != nil {
 				return err
 			}
-			if _, err := in.artifact.ExecContext(ctx, index, role, pos, digest, ref.Name); err != nil {
+			if err := t.exec(ctx, insertArtifact, index, role, pos, digest, ref.Name); err != nil {
 				return err
 			}
 		}

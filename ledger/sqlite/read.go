@@ -13,15 +13,26 @@ import (
 	"github.com/weighmaster/weighmaster/ledger"
 )
 
+// The statements that read.
 const (
-	sizeQuery  = "SELECT coalesce(max(idx) + 1, 0) FROM entries"
-	thereQuery = "SELECT EXISTS (SELECT 1 FROM entries WHERE bundle_sha256 = ?)"
+	sizeQuery       = "SELECT coalesce(max(idx) + 1, 0) FROM entries"
+	thereQuery      = "SELECT EXISTS (SELECT 1 FROM entries WHERE bundle_sha256 = ?)"
+	recordQuery     = "SELECT leaf, bundle_sha256 FROM entries WHERE idx = ?"
+	artifactsQuery  = "SELECT role, pos, sha256, name FROM artifacts WHERE idx = ? ORDER BY role, pos"
+	bundleQuery     = "SELECT bundle FROM bundles WHERE idx = ?"
+	byBundleQuery   = "SELECT idx FROM entries WHERE bundle_sha256 = ?"
+	byArtifactQuery = "SELECT DISTINCT idx FROM artifacts WHERE sha256 = ? AND role = ? AND idx >= ? ORDER BY idx LIMIT ?"
 )
+
+// nodesQuery asks for a number of nodes that is a power of 2.
+func nodesQuery(count int) string {
+	return "SELECT pos, hash FROM nodes WHERE pos IN (?" + strings.Repeat(", ?", count-1) + ")"
+}
 
 // Size returns the number of entries.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	var size int64
-	if err := s.db.QueryRowContext(ctx, sizeQuery).Scan(&size); err != nil {
+	if err := s.do.row(ctx, sizeQuery, nil, &size); err != nil {
 		return 0, fmt.Errorf("ledger/sqlite: %s: size: %w", s.path, err)
 	}
 	return size, nil
@@ -37,12 +48,12 @@ func (s *Store) Record(ctx context.Context, index ledger.LeafIndex) (ledger.Reco
 	}
 	var r ledger.Record
 	var digest []byte
-	err := s.db.QueryRowContext(ctx, "SELECT leaf, bundle_sha256 FROM entries WHERE idx = ?", int64(index)).Scan(&r.Leaf, &digest)
+	err := s.do.row(ctx, recordQuery, int64(index), &r.Leaf, &digest)
 	if err != nil {
 		return fail(err)
 	}
 	r.Bundle = digestOf(digest)
-	rows, err := s.db.QueryContext(ctx, "SELECT role, pos, sha256, name FROM artifacts WHERE idx = ? ORDER BY role, pos", int64(index))
+	rows, err := s.do.query(ctx, artifactsQuery, int64(index))
 	if err != nil {
 		return fail(err)
 	}
@@ -71,7 +82,7 @@ func (s *Store) Record(ctx context.Context, index ledger.LeafIndex) (ledger.Reco
 // Bundle returns one entry's bundle.
 func (s *Store) Bundle(ctx context.Context, index ledger.LeafIndex) ([]byte, error) {
 	var bundle []byte
-	err := s.db.QueryRowContext(ctx, "SELECT bundle FROM bundles WHERE idx = ?", int64(index)).Scan(&bundle)
+	err := s.do.row(ctx, bundleQuery, int64(index), &bundle)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ledger.ErrNotFound
 	}
@@ -88,7 +99,7 @@ func (s *Store) ByBundle(ctx context.Context, bundle godigest.Digest) (ledger.Le
 		return 0, err
 	}
 	var index int64
-	err = s.db.QueryRowContext(ctx, "SELECT idx FROM entries WHERE bundle_sha256 = ?", digest).Scan(&index)
+	err = s.do.row(ctx, byBundleQuery, digest, &index)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ledger.ErrNotFound
 	}
@@ -104,9 +115,7 @@ func (s *Store) ByArtifact(ctx context.Context, artifact godigest.Digest, role l
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx,
-		"SELECT DISTINCT idx FROM artifacts WHERE sha256 = ? AND role = ? AND idx >= ? ORDER BY idx LIMIT ?",
-		digest, int(role), int64(from), limit)
+	rows, err := s.do.query(ctx, byArtifactQuery, digest, int(role), int64(from), limit)
 	if err != nil {
 		return nil, fmt.Errorf("ledger/sqlite: %s: artifact %s: %w", s.path, artifact, err)
 	}
@@ -145,8 +154,14 @@ func (s *Store) hashes(ctx context.Context, indexes []int64, out []tlog.Hash) er
 		args[i] = x
 		places[x] = append(places[x], i)
 	}
-	query := "SELECT pos, hash FROM nodes WHERE pos IN (?" + strings.Repeat(", ?", len(indexes)-1) + ")"
-	rows, err := s.db.QueryContext(ctx, query, args...)
+	count := 1
+	for count < len(args) {
+		count *= 2
+	}
+	for len(args) < count {
+		args = append(args, args[0])
+	}
+	rows, err := s.do.query(ctx, nodesQuery(count), args...)
 	if err != nil {
 		return err
 	}

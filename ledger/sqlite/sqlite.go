@@ -27,6 +27,7 @@ import (
 type Store struct {
 	db   *sql.DB
 	path string
+	do   statements
 
 	// appending makes the writers of this process wait for one another in
 	// order; SQLite's busy handler sleeps and polls.
@@ -152,8 +153,8 @@ func connect(path string) (*Store, error) {
 	}
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
-	return &Store{db: db, path: abs}, nil
+	return &Store{db: db, path: abs, do: statements{db: db}}, nil
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.do.close(), s.db.Close()) }
