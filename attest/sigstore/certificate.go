@@ -107,6 +107,9 @@ func (v *verifier) whyNot(b *sigbundle.Bundle, content verify.VerificationConten
 	}
 	observed, err := v.certified.VerifyObserverTimestamps(b, logged)
 	if err != nil {
+		if stamps, err := b.Timestamps(); err == nil && len(stamps) == 0 {
+			cause = nil // the library has no cause either, and says so badly
+		}
 		return refused(attest.CheckTimestamp, "no time that anybody vouches for", "one by an authority or log of the trusted root", cause)
 	}
 	for _, m := range observed {

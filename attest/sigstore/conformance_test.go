@@ -236,7 +236,7 @@ var reasons = map[string]reason{
 	"rekor2-dsse-mismatch-envelope_fail":                        {attest.CheckLogEntry, "verifying inclusion: calculated root"},
 	"rekor2-dsse-mismatch-sig_fail":                             {attest.CheckLogEntry, "verifying inclusion: calculated root"},
 	"rekor2-no-inclusion-proof_fail":                            {attest.CheckBundle, "inclusion proof missing"},
-	"rekor2-no-timestamp_fail":                                  {attest.CheckTimestamp, "0 < 1"},
+	"rekor2-no-timestamp_fail":                                  {attest.CheckTimestamp, "no time that anybody vouches for"},
 	"rekor2-timestamp-outside-trust-root-tsa-validity_fail":     {attest.CheckTimestamp, "after the validity period end"},
 	"rekor2-timestamp-outside-tsa-cert-validity_fail":           {attest.CheckTimestamp, "outside of certificate validity"},
 	"rekor2-timestamp-payload-mismatch_fail":                    {attest.CheckTimestamp, "hashed messages don't match"},

@@ -21,6 +21,7 @@ import (
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	rekorpb "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/sign"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
 )
 
 // Identity is a certificate authority that certifies one identity, whoever
@@ -95,8 +96,25 @@ func (l Log) GetTransparencyLogEntry(_ context.Context, certificate []byte, b *p
 	}
 	logged := entry.TransparencyLogEntry()
 	logged.KindVersion = &rekorpb.KindVersion{Kind: "dsse", Version: "0.0.1"} // the library's log leaves it out
+	promise, err := l.promise(logged)
+	if err != nil {
+		return err
+	}
+	logged.InclusionPromise = &rekorpb.InclusionPromise{SignedEntryTimestamp: promise}
 	b.VerificationMaterial.TlogEntries = append(b.VerificationMaterial.TlogEntries, logged)
 	return nil
+}
+
+// promise signs the entry with its time, as Rekor v1 does.
+func (l Log) promise(entry *rekorpb.TransparencyLogEntry) ([]byte, error) {
+	id, err := l.D.log.RekorLogID()
+	if err != nil {
+		return nil, err
+	}
+	return l.D.log.RekorSignPayload(tlog.RekorPayload{
+		LogID: id, IntegratedTime: entry.GetIntegratedTime(), LogIndex: entry.GetLogIndex(),
+		Body: base64.StdEncoding.EncodeToString(entry.GetCanonicalizedBody()),
+	})
 }
 
 // Clock is a timestamp authority whose clock stands at At.
