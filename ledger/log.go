@@ -108,16 +108,24 @@ func Open(ctx context.Context, s Store, opt Options) (*Log, error) {
 			return nil, err
 		}
 	}
-	switch err := l.learnLatest(ctx); {
-	case errors.Is(err, ErrNotFound) && !found:
+	err = l.learnLatest(ctx)
+	unfinished := errors.Is(err, ErrNotFound)
+	switch {
+	case unfinished && !found:
 		return nil, ErrNoCheckpoint
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !unfinished:
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.advance(ctx); err != nil {
 		return nil, err
+	}
+	if unfinished && opt.Signer != nil {
+		// A crash came between the first checkpoint and its copy.
+		if err := opt.Checkpoints.Put(ctx, l.known.Size, l.signed); err != nil {
+			return nil, fmt.Errorf("ledger: open %s: renew the latest checkpoint: %w", opt.Origin, err)
+		}
 	}
 	return l, nil
 }

@@ -63,6 +63,9 @@ func (m *Machine) record(o op) {
 }
 
 func (m *Machine) take(o op) {
+	if m.lying && (o.what == opSync || o.what == opSyncDir) {
+		return
+	}
 	o.data = slices.Clone(o.data)
 	m.ops = append(m.ops, o)
 	if o.what == opName {

@@ -46,6 +46,7 @@ type Machine struct {
 	at    int
 	seen  int
 	fired string
+	lying bool
 
 	start map[string][]byte // files at the start; a folder has a nil value
 	names map[string]int    // visible path → inode, 0 for a folder
@@ -122,6 +123,14 @@ func (m *Machine) Inject(kind Kind, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kind, m.at, m.seen, m.fired = kind, n, 0, ""
+}
+
+// IgnoreSyncs makes every sync from now on succeed without effect, as a disk
+// with a volatile cache does. A loss of power must then show.
+func (m *Machine) IgnoreSyncs() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lying = true
 }
 
 // Fired says which call was struck, empty if none was yet.
