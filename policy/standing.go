@@ -39,7 +39,7 @@ func ruleStanding(in *inquiry) []Reason {
 // looked tells how much of the log was looked at.
 func (in *inquiry) looked() Reason {
 	const what = "how much of the log was looked at"
-	got := fmt.Sprintf("%d of %d entries", len(in.ev.Places), in.ev.Size)
+	got := fmt.Sprintf("%d of %d entries", len(in.ev.Claims), in.ev.Size)
 	if in.ev.Size == 0 {
 		got = "some; how long the log is, nobody vouches"
 	}

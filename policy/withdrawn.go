@@ -60,6 +60,9 @@ func (in *inquiry) badNews(c attest.Claim) bool {
 	case attest.VSAType:
 		var s vsa.VerificationSummary
 		return protojson.Unmarshal(c.Predicate(), &s) != nil || s.GetVerificationResult() != "PASSED"
+	case schemas.ReviewURI:
+		r, err := Review(c)
+		return err != nil || r.Verdict != schemas.Passed
 	case attest.ProvenanceType:
 		if in.ev.Objects == nil {
 			return false

@@ -140,7 +140,7 @@ func (w *World) Add(t testing.TB, after string, steps ...*Step) {
 // Sign states, signs and verifies every step in order.
 func (w *World) Sign(t testing.TB) *Signed {
 	t.Helper()
-	s := &Signed{Evidence: policy.Evidence{Objects: map[godigest.Digest][]byte{}}, byStep: map[string][]attest.Claim{}}
+	s := &Signed{Evidence: policy.Evidence{Objects: map[godigest.Digest][]byte{}, Places: map[godigest.Digest]policy.Place{}}, byStep: map[string][]attest.Claim{}}
 	for _, step := range w.Steps {
 		statement := step.statement(t, w, s)
 		for _, by := range step.By {
@@ -156,7 +156,9 @@ func (w *World) Sign(t testing.TB) *Signed {
 			if err != nil {
 				t.Fatalf("step %s: %v", step.Name, err)
 			}
+			s.Places[claim.Bundle()] = policy.Place{Index: int64(len(s.Claims)), Appended: step.moment()}
 			s.Claims = append(s.Claims, claim)
+			s.Size++
 			s.Bundles = append(s.Bundles, bundle)
 			s.byStep[step.Name] = append(s.byStep[step.Name], claim)
 		}
