@@ -132,7 +132,7 @@ func (m *Manifest) readResources(list []json.RawMessage, algorithm string) error
 		if err := o.fields(required("name", &r.Name), required("digest", &value), required("algorithm", &used)); err != nil {
 			return err
 		}
-		if used != algorithm && (m.Method != Shards || used != fmt.Sprintf("%s-sharded-%d", algorithm, m.ShardSize)) {
+		if used != algorithm && (m.Method != Shards || used != shardAlgorithm(algorithm, m.ShardSize)) {
 			return refuse(attest.CheckDigest, at+"/algorithm", fmt.Sprintf("%.100q", used), fmt.Sprintf("%q as in hash_type", algorithm))
 		}
 		if r.Digest = godigest.NewDigestFromEncoded(godigest.SHA256, value); r.Digest.Validate() != nil {
@@ -196,6 +196,12 @@ func cutLast(s string) (before, after string, ok bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+1:], true
+}
+
+// shardAlgorithm is what model-signing names the digest of a shard; section
+// 6.3.2 has the plain name, which its verifier refuses.
+func shardAlgorithm(algorithm string, size int64) string {
+	return fmt.Sprintf("%s-sharded-%d", algorithm, size)
 }
 
 func shardName(p string, start, end int64) string { return fmt.Sprintf("%s:%d:%d", p, start, end) }

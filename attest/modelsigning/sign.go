@@ -55,6 +55,10 @@ func newStatement(model Model, ignored []string) (*attest.Statement, error) {
 		return nil, errors.New("got no files, want at least one")
 	}
 	root := sha256.New()
+	algorithm := "sha256"
+	if model.ShardSize > 0 {
+		algorithm = shardAlgorithm(algorithm, model.ShardSize)
+	}
 	resources := make([]any, len(model.Resources))
 	for i, r := range model.Resources {
 		if model.Single && model.ShardSize == 0 {
@@ -65,7 +69,7 @@ func newStatement(model Model, ignored []string) (*attest.Statement, error) {
 			return nil, fmt.Errorf("%s: digest: %w", r.Name, err)
 		}
 		root.Write(sum)
-		resources[i] = map[string]any{"name": r.Name, "algorithm": "sha256", "digest": r.Digest.Encoded()}
+		resources[i] = map[string]any{"name": r.Name, "algorithm": algorithm, "digest": r.Digest.Encoded()}
 	}
 	serialization := map[string]any{"method": Files, "hash_type": "sha256", "allow_symlinks": false}
 	if model.ShardSize > 0 {
