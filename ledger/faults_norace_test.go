@@ -2,4 +2,4 @@
 
 package ledger_test
 
-const stride = 1
+const stride, straceStride = 1, 1
