@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -137,8 +138,18 @@ func (s *Store) differences(ctx context.Context, prefixes ...string) ([]differen
 			list = append(list, difference{what, "nothing", first(strings.ReplaceAll(expected, "@", quoted)), true})
 		}
 	}
-	slices.SortFunc(list, func(a, b difference) int { return strings.Compare(a.what, b.what) })
+	slices.SortFunc(list, func(a, b difference) int {
+		return cmp.Or(cmp.Compare(rank(a.what), rank(b.what)), strings.Compare(a.what, b.what))
+	})
 	return list, nil
+}
+
+// rank puts tables before what they consist of.
+func rank(what string) int {
+	if strings.HasPrefix(what, "table ") {
+		return 0
+	}
+	return 1
 }
 
 // spelled puts the schema into a definition: as we wrote it in a function's

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/weighmaster/weighmaster/ledger"
@@ -9,15 +10,16 @@ import (
 	"github.com/weighmaster/weighmaster/ledger/storetest"
 )
 
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
 func TestConformance(t *testing.T) {
-	server := postgrestest.Start(t)
-	storetest.Run(t, func(t *testing.T) ledger.Store { return create(t, server) })
+	server := postgrestest.Shared(t)
+	storetest.Run(t, func(t *testing.T) ledger.Store { return create(t, server.URL(server.Database(t))) })
 }
 
-// create makes a log in a database of its own.
-func create(t testing.TB, server *postgrestest.Server) *postgres.Store {
+func create(t testing.TB, url string) *postgres.Store {
 	t.Helper()
-	s, err := postgres.Create(t.Context(), server.URL(server.Database(t)))
+	s, err := postgres.Create(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,8 +37,8 @@ func (p *pending) Hashes(ctx context.Context, indexes []int64) ([]tlog.Hash, err
 	return out, nil
 }
 
-// batch makes n records for the end of a store of the given size.
-func batch(t testing.TB, s ledger.Store, size, n int64, label string) ([]ledger.NewEntry, []tlog.Hash) {
+// Batch makes n entries, with the nodes that they complete, for the end of a store of the given size.
+func Batch(t testing.TB, s ledger.Store, size, n int64, label string) ([]ledger.NewEntry, []tlog.Hash) {
 	t.Helper()
 	p := &pending{Store: s, first: tlog.StoredHashIndex(0, size)}
 	var entries []ledger.NewEntry
@@ -64,7 +64,7 @@ func many(t *testing.T, s ledger.Store) {
 			t.Fatal(err)
 		}
 		label := fmt.Sprintf("batch of %d", n)
-		entries, nodes := batch(t, s, size, n, label)
+		entries, nodes := Batch(t, s, size, n, label)
 		if err := s.Append(ctx, size, entries, nodes); err != nil {
 			t.Fatalf("append of %d: %v", n, err)
 		}
@@ -104,7 +104,7 @@ func manyRefused(t *testing.T, s ledger.Store) {
 		t.Fatal(err)
 	}
 	old, _, _ := record(t, s, 5, there)
-	entries, nodes := batch(t, s, 5, 4, "refused")
+	entries, nodes := Batch(t, s, 5, 4, "refused")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	with := func(e ...ledger.NewEntry) []ledger.NewEntry {
@@ -164,7 +164,7 @@ func wholeBatches(t *testing.T, s ledger.Store) {
 		})
 	}
 	for i := range int64(12) {
-		entries, nodes := batch(t, s, 8*i, 8, fmt.Sprint("whole ", i))
+		entries, nodes := Batch(t, s, 8*i, 8, fmt.Sprint("whole ", i))
 		if err := s.Append(t.Context(), 8*i, entries, nodes); err != nil {
 			t.Error(err)
 			break

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +38,47 @@ type Server struct {
 // test. settings are lines of postgresql.conf.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	s := start(t, settings...)
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+var shared struct {
+	sync.Mutex
+	server *Server
+}
+
+// Shared gives the one server of a test binary whose TestMain calls [Main]. No
+// test may stop it or change its settings; each makes its own databases.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		shared.server = start(t)
+	}
+	return shared.server
+}
+
+// Main runs the tests and ends the shared server.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if shared.server == nil {
+		return code
+	}
+	if err := shared.server.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func start(t testing.TB, settings ...string) *Server {
+	t.Helper()
 	bin := os.Getenv(Variable)
 	if bin == "" {
 		const text = Variable + " does not name the folder of initdb and postgres; .ci/interop/install-postgres prints it"
@@ -51,30 +93,33 @@ func Start(t testing.TB, settings ...string) *Server {
 		t.Fatal(err)
 	}
 	s := &Server{bin: bin, dir: dir}
-	t.Cleanup(func() {
-		s.Kill(t)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := give(dir); err != nil {
-		t.Fatal(err)
-	}
-	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	conf, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixed := []string{"listen_addresses = ''", "unix_socket_directories = '" + dir + "'", "shared_buffers = '16MB'", "max_connections = 60", "logging_collector = off"}
-	_, err = conf.WriteString("\n" + strings.Join(append(fixed, settings...), "\n") + "\n")
-	if err := errors.Join(err, conf.Close()); err != nil {
+	if err := s.prepare(settings); err != nil {
+		s.close()
 		t.Fatal(err)
 	}
 	s.Restart(t)
 	return s
+}
+
+func (s *Server) prepare(settings []string) error {
+	if err := give(s.dir); err != nil {
+		return err
+	}
+	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	conf, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	fixed := []string{"listen_addresses = ''", "unix_socket_directories = '" + s.dir + "'", "shared_buffers = '16MB'", "max_connections = 60", "logging_collector = off"}
+	_, err = conf.WriteString("\n" + strings.Join(append(fixed, settings...), "\n") + "\n")
+	return errors.Join(err, conf.Close())
+}
+
+func (s *Server) close() error {
+	return errors.Join(s.kill(), os.RemoveAll(s.dir))
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -90,7 +135,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		s.start(t)
+		s.run(t)
 		for {
 			if s.answers() {
 				return
@@ -115,7 +160,7 @@ func (s *Server) Restart(t testing.TB) {
 
 func (s *Server) log() string { return filepath.Join(s.dir, "log") }
 
-func (s *Server) start(t testing.TB) {
+func (s *Server) run(t testing.TB) {
 	t.Helper()
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -187,31 +232,40 @@ func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 // Kill ends every process of the server with SIGKILL, as a loss of power would.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
+	if err := s.kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *Server) kill() error {
 	if s.process == nil {
-		return
+		return nil
 	}
 	children := childrenOf(s.process.Pid)
-	s.end(t, s.process.Kill())
+	err := s.end(s.process.Kill())
 	for _, child := range children {
 		child.Kill() // it may be gone
 	}
+	return err
 }
 
 // StopAtOnce ends the server as pg_ctl stop -m immediate does: without a
 // checkpoint, so that the next start recovers from the log of writes.
 func (s *Server) StopAtOnce(t testing.TB) {
 	t.Helper()
-	s.end(t, s.process.Signal(quit))
+	if err := s.end(s.process.Signal(quit)); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func (s *Server) end(t testing.TB, err error) {
-	t.Helper()
+func (s *Server) end(err error) error {
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Fatal(err)
+		return err
 	}
 	select {
 	case <-s.ended:
+		return nil
 	case <-time.After(patience):
-		t.Fatal("the server does not end")
+		return errors.New("the server does not end")
 	}
 }
