@@ -39,6 +39,9 @@ func checkFile(_ context.Context, s *state, k checkKind) Check {
 		return k.passed("%s, %d bytes; bound by name and digest in check %d", s.digest, s.in.Size, numbers["name"])
 	}
 	want := s.in.Package.Index.File
+	if s.in.Name != want.Name {
+		return k.failed(Finding{"name of the file", s.in.Name, want.Name + ": the file that the evidence is about"})
+	}
 	if s.digest != want.Digest || s.in.Size != want.Size {
 		return k.failed(Finding{s.in.Name, fmt.Sprintf("%s, %d bytes", s.digest, s.in.Size), fmt.Sprintf("%s, %d bytes: the file that the evidence is about", want.Digest, want.Size)})
 	}
@@ -179,19 +182,25 @@ func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string
 	return where, claim, nil
 }
 
-// checkName wants a claim to bind the file's digest to the file's name.
+// checkName wants a claim to bind the file's digest to the file's name, and
+// every digest that any claim gives for the file to be the file's.
 func checkName(_ context.Context, s *state, k checkKind) Check {
 	var others []string
+	bound := false
 	for _, c := range s.claims {
-		for _, subject := range c.Statement().GetSubject() {
+		for i, subject := range c.Statement().GetSubject() {
 			if subject.GetDigest()["sha256"] != s.digest.Encoded() {
 				continue
 			}
-			if subject.GetName() == s.in.Name {
-				return k.passed("%s", s.in.Name)
+			if bad := s.disagreement(fmt.Sprintf("claim %s, /subject/%d/digest", c.PAE(), i), subject); bad != nil {
+				return k.failed(*bad)
 			}
+			bound = bound || subject.GetName() == s.in.Name
 			others = append(others, subject.GetName())
 		}
+	}
+	if bound {
+		return k.passed("%s", s.in.Name)
 	}
 	if len(others) > 0 {
 		return k.failed(Finding{"name of " + s.digest.String(), s.in.Name, "the name it was made under: " + others[0]})

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/weighmaster/weighmaster/attest"
-	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/verify/evidence"
@@ -91,13 +90,14 @@ type Result struct {
 
 // state is what the checks learn from one another.
 type state struct {
-	v       Verifier
-	in      Input
-	digest  godigest.Digest
-	claims  []attest.Claim
-	policy  *schemas.Policy
-	polHash godigest.Digest
-	answer  *policy.Decision
+	v        Verifier
+	in       Input
+	digest   godigest.Digest
+	measured map[string]string // digests of the file by algorithm, as subjects name them
+	claims   []attest.Claim
+	policy   *schemas.Policy
+	polHash  godigest.Digest
+	answer   *policy.Decision
 }
 
 // Verify makes every check that can be made. An error means that the file could
@@ -106,11 +106,11 @@ func (v Verifier) Verify(ctx context.Context, in Input) (Result, error) {
 	if v.Claims == nil || v.Log == nil || v.Origin == "" || v.Decision == "" || v.At.IsZero() {
 		return Result{}, fmt.Errorf("verify: claims verifier, log key, origin, decision and time must all be given; there is no default trust")
 	}
-	sums, err := digest.Reader(ctx, in.File, in.Size)
+	sums, measured, err := measure(ctx, in)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", in.Name, err)
 	}
-	s := &state{v: v, in: in, digest: sums.SHA256}
+	s := &state{v: v, in: in, digest: sums.SHA256, measured: measured}
 	res := Result{File: in.Name, Digest: s.digest, Decision: v.Decision, Verdict: schemas.Passed}
 	for _, c := range checks {
 		if in.WithoutLog && in.Package.Loose && ofLog[c.name] {
