@@ -27,7 +27,11 @@ func DecodeStatement(payload []byte) (s *Statement, predicate json.RawMessage, e
 		return nil, nil, &VerificationError{Check: CheckStatement, Got: "other JSON", Want: "an in-toto Statement", Err: err}
 	}
 	if parts.Type != StatementType {
-		return nil, nil, refuse(CheckType, "", fmt.Sprintf("%.100q", fmt.Sprint(parts.Type)), fmt.Sprintf("%q", StatementType))
+		hint := ""
+		if parts.Type == oldStatementType {
+			hint = "sign a Statement v1; cosign attest-blob does so with --statement, not with --predicate"
+		}
+		return nil, nil, &VerificationError{Check: CheckType, Got: fmt.Sprintf("%.100q", fmt.Sprint(parts.Type)), Want: fmt.Sprintf("%q", StatementType), Hint: hint}
 	}
 	s = &Statement{}
 	if err := decodeProto(payload, s); err != nil {

@@ -22,6 +22,8 @@ const (
 	PayloadType = "application/vnd.in-toto+json"
 	// StatementType is the _type of every Statement that we write or accept (in-toto Statement v1).
 	StatementType = spb.StatementTypeUri
+	// oldStatementType is the version before it, which cosign still writes; it is refused.
+	oldStatementType = "https://in-toto.io/Statement/v0.1"
 
 	ProvenanceType = "https://slsa.dev/provenance/v1"
 	TestResultType = "https://in-toto.io/attestation/test-result/v0.1"

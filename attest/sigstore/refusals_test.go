@@ -43,6 +43,26 @@ func sealed(t testing.TB, key crypto.Signer, payloadType string, payload []byte)
 	}
 }
 
+// editPayload changes what a bundle says was signed, and leaves the signature.
+func editPayload(t testing.TB, bundle []byte, edit func(string) string) []byte {
+	t.Helper()
+	var b map[string]any
+	if err := json.Unmarshal(bundle, &b); err != nil {
+		t.Fatal(err)
+	}
+	envelope := b["dsseEnvelope"].(map[string]any)
+	payload, err := base64.StdEncoding.DecodeString(envelope["payload"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := edit(string(payload))
+	if changed == string(payload) {
+		t.Fatalf("the payload is as before: %s", payload)
+	}
+	envelope["payload"] = []byte(changed)
+	return encode(t, b)
+}
+
 // signatureOf gives the signature of a bundle that sealed made.
 func signatureOf(t testing.TB, bundle map[string]any) []byte {
 	t.Helper()
