@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -26,13 +27,29 @@ type Model struct {
 	Left      []string   `json:"left"`      // what was left out, of that which exists
 }
 
+// FileError says that a model holds what no signature can cover.
+type FileError struct {
+	Name string // path from the model
+	Got  string
+	Want string
+	Hint string // or empty
+}
+
+func (e *FileError) Error() string {
+	s := fmt.Sprintf("%s: got %s, want %s", e.Name, e.Got, e.Want)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
 // Scan reads a model, a folder or one file, and gives its resources: one a file,
 // or with shardSize > 0 (bytes) one a shard. A file without bytes is a resource
 // in either way.
 //
 // Leave names files and folders, by their path from the model, that are not
-// read. Symbolic links, pipes, devices and names that are not plain are errors.
-// Nothing outside the folder is opened.
+// read. Symbolic links, pipes, devices, names that are not plain, and a folder
+// without files are *FileError. Nothing outside the folder is opened.
 func Scan(ctx context.Context, model string, shardSize int64, leave []string) (Model, error) {
 	abs, err := filepath.Abs(model)
 	if err != nil {
@@ -59,7 +76,7 @@ func Scan(ctx context.Context, model string, shardSize int64, leave []string) (M
 		return Model{}, err
 	}
 	if len(s.names) == 0 {
-		return Model{}, fmt.Errorf("%s: got no files, want at least one; a signature over nothing proves nothing", model)
+		return Model{}, &FileError{Name: m.Name, Got: "no files", Want: "at least one", Hint: "a signature over nothing proves nothing"}
 	}
 	m.Resources, err = s.hashAll()
 	m.Left = append(m.Left, s.left...)
@@ -90,12 +107,12 @@ func (s *scan) visit(name string, entry fs.DirEntry, err error) error {
 	case entry.IsDir():
 		return nil
 	case entry.Type()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s: got a symbolic link, want a regular file; put the file itself there, a signature over what a link leads to holds for nobody else", name)
+		return &FileError{name, "a symbolic link", "a regular file", "put the file itself there; what a link leads to differs from place to place"}
 	case !entry.Type().IsRegular():
-		return fmt.Errorf("%s: got %s, want a regular file", name, entry.Type())
+		return &FileError{Name: name, Got: "a " + entry.Type().String(), Want: "a regular file"}
 	}
 	if err := checkName(name); err != nil {
-		return fmt.Errorf("file name: got %q, want %w", name, err)
+		return &FileError{Name: strconv.Quote(name), Got: "that name", Want: err.Error()}
 	}
 	if len(s.names) == MaxResources {
 		return fmt.Errorf("got more than %d files, want fewer", MaxResources)
