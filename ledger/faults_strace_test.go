@@ -157,6 +157,9 @@ func traced(t *testing.T, tracer, names, kind string, n int) (struck bool, err e
 	if !struck && runErr != nil {
 		t.Fatalf("without a fault: %v\n%s", runErr, out)
 	}
+	if runErr != nil && kind != "signal=KILL" {
+		return struck, fmt.Errorf("the session did not recover: %w: %s", runErr, out)
+	}
 	return struck, inspect(t, w.dir, saidDone(string(out)))
 }
 

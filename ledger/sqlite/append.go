@@ -3,11 +3,15 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	godigest "github.com/opencontainers/go-digest"
 	"golang.org/x/mod/sumdb/tlog"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/weighmaster/weighmaster/ledger"
 )
@@ -17,19 +21,53 @@ import (
 func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
 	s.appending.Lock()
 	defer s.appending.Unlock()
-	tx, err := s.db.BeginTx(ctx, nil)
+	var err error
+	for range maxConnections + 1 {
+		if err = s.appendOnce(ctx, size, entries, hashes); !isReadOnly(err) {
+			break
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("ledger/sqlite: %s: wait for the write lock: %w", s.path, err)
+		return fmt.Errorf("ledger/sqlite: %s: append at %d: %w", s.path, size, err)
+	}
+	return nil
+}
+
+// appendOnce appends on one connection and drops the connection if it fails:
+// where SQLite could not open the file for writing when the connection was
+// made, be it for a moment, it opened it for reading and never tries again.
+func (s *Store) appendOnce(ctx context.Context, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	err = appendOn(ctx, conn, size, entries, hashes)
+	if err != nil && !errors.Is(err, ledger.ErrConflict) && !errors.Is(err, ledger.ErrDuplicate) {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return err
+}
+
+func appendOn(ctx context.Context, conn *sql.Conn, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("wait for the write lock: %w", err)
 	}
 	defer tx.Rollback()
 	t := transaction{tx, map[string]*sql.Stmt{}}
 	if err := t.append(ctx, size, entries, hashes); err != nil {
-		return fmt.Errorf("ledger/sqlite: %s: append at %d: %w", s.path, size, err)
+		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("ledger/sqlite: %s: append at %d: commit: %w", s.path, size, err)
+		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
+}
+
+func isReadOnly(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_READONLY
 }
 
 // transaction prepares each statement once; its end closes them.

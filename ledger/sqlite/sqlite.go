@@ -23,6 +23,8 @@ import (
 	"github.com/weighmaster/weighmaster/ledger/internal/durable"
 )
 
+const maxConnections = 8
+
 // Store is a [ledger.Store] in one file.
 type Store struct {
 	db   *sql.DB
@@ -151,8 +153,8 @@ func connect(path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ledger/sqlite: %w", err)
 	}
-	db.SetMaxOpenConns(8)
-	db.SetMaxIdleConns(8)
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
 	return &Store{db: db, path: abs, do: statements{db: db}}, nil
 }
 
