@@ -82,6 +82,13 @@ func (s *Server) Asked() int {
 	return s.asked
 }
 
+// Forget makes it a witness that has seen nothing.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest, s.note = ledger.Checkpoint{}, nil
+}
+
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
