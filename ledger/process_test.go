@@ -96,33 +96,136 @@ func wantPayloads(t *testing.T, log *ledger.Log, payloads []string) {
 	}
 }
 
-func TestTwoProcessesAppend(t *testing.T) {
-	const each = 50
-	s := onDisk(t)
-	log := s.create(t)
-	var all []string
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, name := range []string{"left", "right"} {
-		cmd := child(t, s, name, each)
-		wg.Go(func() {
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("process %s: %v\n%s", name, err, out)
+func TestProcessesAppend(t *testing.T) {
+	for _, c := range []struct{ processes, each int }{{2, 50}, {8, 8}} {
+		t.Run(strconv.Itoa(c.processes), func(t *testing.T) {
+			s := onDisk(t)
+			log := s.create(t)
+			var all []string
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for p := range c.processes {
+				name := fmt.Sprintf("process %d", p)
+				cmd := child(t, s, name, c.each)
+				wg.Go(func() {
+					out, err := cmd.CombinedOutput()
+					if err != nil {
+						t.Errorf("%s: %v\n%s", name, err, out)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					all = append(all, acknowledged(string(out))...)
+				})
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, acknowledged(string(out))...)
+			wg.Wait()
+			want := c.processes * c.each
+			if len(all) != want {
+				t.Errorf("%d appends acknowledged, want %d", len(all), want)
+			}
+			if v := mustVerify(t, log); v.Size != int64(want) {
+				t.Errorf("%d entries, want %d", v.Size, want)
+			}
+			wantPayloads(t, log, all)
 		})
 	}
-	wg.Wait()
-	if len(all) != 2*each {
-		t.Errorf("%d appends acknowledged, want %d", len(all), 2*each)
+}
+
+// TestProcessesKilledWhileAppending lets two and eight processes append at
+// once and kills one after the other, each followed by a new one. The others
+// must go on, and nothing that any of them acknowledged may be missing.
+func TestProcessesKilledWhileAppending(t *testing.T) {
+	total := 0
+	for _, c := range []struct{ processes, kills int }{{2, 8}, {8, 16}} {
+		t.Run(strconv.Itoa(c.processes), func(t *testing.T) {
+			s := onDisk(t)
+			log := s.create(t)
+			var lives []*life
+			for k := range c.processes + c.kills {
+				lives = append(lives, start(t, s, fmt.Sprintf("life %d", k)))
+				if k < c.processes-1 {
+					continue
+				}
+				victim := lives[k-c.processes+1]
+				// Kill it at a different point of its work each time, but not
+				// before it has done some.
+				<-victim.works
+				time.Sleep(time.Duration(k%7) * 5700 * time.Microsecond)
+				victim.kill(t)
+				total++
+				if k%4 == 0 {
+					mustVerify(t, log) // while the others write
+				}
+			}
+			var all []string
+			for i, l := range lives {
+				if i > c.kills {
+					l.kill(t)
+					total++
+				}
+				all = append(all, acknowledged(l.text.String())...)
+			}
+			again, err := ledger.Open(t.Context(), s.store, s.options(t))
+			if err != nil {
+				t.Fatalf("open after the kills: %v", err)
+			}
+			v := mustVerify(t, again)
+			if v.Size < int64(len(all)) {
+				t.Errorf("%d entries, but %d were acknowledged", v.Size, len(all))
+			}
+			wantPayloads(t, again, all)
+			t.Logf("%d processes: %d appends acknowledged, %d entries", c.processes, len(all), v.Size)
+		})
 	}
-	if v := mustVerify(t, log); v.Size != 2*each {
-		t.Errorf("%d entries, want %d", v.Size, 2*each)
+	fmt.Printf("ledger processes killed while others append: %d faults injected: %d survived\n", total, total)
+}
+
+// life is one appending process.
+type life struct {
+	cmd   *exec.Cmd
+	works chan struct{} // closed when it has acknowledged something
+	done  chan struct{} // closed when its output has ended
+	text  strings.Builder
+}
+
+func start(t *testing.T, s *site, name string) *life {
+	t.Helper()
+	l := &life{cmd: child(t, s, name, 1_000_000), works: make(chan struct{}), done: make(chan struct{})}
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	wantPayloads(t, log, all)
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(l.done)
+		lines := bufio.NewReader(out)
+		working := false
+		for {
+			line, err := lines.ReadString('\n')
+			l.text.WriteString(line)
+			if !working && (err != nil || strings.HasPrefix(line, "acknowledged ")) {
+				working = true
+				close(l.works)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return l
+}
+
+func (l *life) kill(t *testing.T) {
+	t.Helper()
+	if err := l.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-l.done
+	var exit *exec.ExitError
+	if err := l.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 {
+		t.Fatalf("%v, want death by a signal\n%s", err, l.text.String())
+	}
 }
 
 func TestGoroutinesAppend(t *testing.T) {
@@ -158,40 +261,11 @@ func TestKilledProcess(t *testing.T) {
 	var all []string
 	const kills = 12
 	for k := range kills {
-		cmd := child(t, s, fmt.Sprintf("life %d", k), 1_000_000)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
-		var text strings.Builder
-		// Kill at a different point of an append each time.
-		for len(acknowledged(text.String())) < 3+k {
-			line, err := lines.ReadString('\n')
-			text.WriteString(line)
-			if err != nil {
-				t.Fatalf("life %d ended by itself: %v\n%s", k, err, text.String())
-			}
-		}
-		time.Sleep(time.Duration(k) * 700 * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for {
-			line, err := lines.ReadString('\n')
-			text.WriteString(line)
-			if err != nil {
-				break
-			}
-		}
-		var exit *exec.ExitError
-		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 {
-			t.Fatalf("life %d: %v, want death by a signal", k, err)
-		}
-		all = append(all, acknowledged(text.String())...)
+		l := start(t, s, fmt.Sprintf("life %d", k))
+		<-l.works
+		time.Sleep(time.Duration(k) * 4700 * time.Microsecond)
+		l.kill(t)
+		all = append(all, acknowledged(l.text.String())...)
 		log, err := ledger.Open(t.Context(), s.store, s.options(t))
 		if err != nil {
 			t.Fatalf("open after kill %d: %v", k, err)
