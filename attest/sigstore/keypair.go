@@ -78,13 +78,14 @@ func (k keypair) GetPublicKeyPem() (string, error) {
 }
 
 // SignData returns the signature and what it is over: the digest, or the data
-// itself for Ed25519.
+// itself for Ed25519. A key that signs messages, as one at a service does, is
+// given the message.
 func (k keypair) SignData(_ context.Context, data []byte) ([]byte, []byte, error) {
+	sig, err := crypto.SignMessage(k.key, rand.Reader, data, k.hash)
 	if k.hash != 0 {
 		h := k.hash.New()
 		h.Write(data)
 		data = h.Sum(nil)
 	}
-	sig, err := k.key.Sign(rand.Reader, data, k.hash)
 	return sig, data, err
 }
