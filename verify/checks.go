@@ -60,7 +60,15 @@ func checkCheckpoint(_ context.Context, s *state, k checkKind) Check {
 	if cp.Origin != s.v.Origin || s.in.Package.Index.Origin != s.v.Origin {
 		return k.failed(Finding{"checkpoint origin", cp.Origin + " and " + s.in.Package.Index.Origin, s.v.Origin})
 	}
-	return k.passed("%s, %d entries", cp.Origin, cp.Size)
+	cosignatures, err := ledger.Cosignatures(s.in.Package.Checkpoint, s.v.Log, s.v.Witnesses)
+	if err != nil {
+		return k.failed(Finding{"cosignatures", err.Error(), "valid ones by witnesses of the trust file, or none"})
+	}
+	for _, c := range cosignatures {
+		s.seen = append(s.seen, policy.Cosignature{Name: c.Name, Time: c.Time})
+	}
+	s.size = cp.Size
+	return k.passed("%s, %d entries, %d of %d witnesses", cp.Origin, cp.Size, len(cosignatures), len(s.v.Witnesses))
 }
 
 // checkBundles wants each leaf to be the leaf of the bundle beside it.
@@ -132,13 +140,17 @@ func provenIndex(proof []byte) (ledger.LeafIndex, error) {
 func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
 	var findings []Finding
 	for i, bundle := range s.in.Package.Bundles {
-		where, claim, finding := s.claimOf(ctx, i, bundle)
+		where, claim, at, finding := s.claimOf(ctx, i, bundle)
 		if finding != nil {
 			finding.Where = where
 			findings = append(findings, *finding)
 			continue
 		}
 		s.claims = append(s.claims, claim)
+		if !s.in.Package.Loose {
+			e := s.in.Package.Index.Entries[i]
+			s.places[claim.Bundle()] = policy.Place{Index: int64(e.Index), Appended: at}
+		}
 	}
 	if findings != nil {
 		return k.failed(findings...)
@@ -152,16 +164,16 @@ func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
 	return k.passed("%d claims", len(s.claims))
 }
 
-// claimOf turns the bundle at a place of the package into a claim.
-func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string, claim attest.Claim, bad *Finding) {
+// claimOf turns the bundle at a place of the package into a claim, at the moment that its log took it in.
+func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string, claim attest.Claim, at time.Time, bad *Finding) {
 	const want = "one valid signature by a functionary of the trust file"
 	if s.in.Package.Loose {
 		where = fmt.Sprintf("bundle %d", i+1)
 		claim, err := s.v.Claims.Verify(ctx, bundle, s.v.At)
 		if err != nil {
-			return where, claim, &Finding{Got: err.Error(), Want: want}
+			return where, claim, at, &Finding{Got: err.Error(), Want: want}
 		}
-		return where, claim, nil
+		return where, claim, at, nil
 	}
 	e := s.in.Package.Index.Entries[i]
 	where = fmt.Sprintf("bundle of entry %d", e.Index)
@@ -175,11 +187,11 @@ func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string
 	}
 	switch {
 	case err != nil:
-		return where, claim, &Finding{Got: err.Error(), Want: want}
+		return where, claim, at, &Finding{Got: err.Error(), Want: want}
 	case claim.PAE() != e.Leaf.PAE || claim.PredicateType() != e.Leaf.PredicateType:
-		return where, claim, &Finding{Got: fmt.Sprintf("%s, %s", claim.PredicateType(), claim.PAE()), Want: fmt.Sprintf("%s, %s as its leaf says", e.Leaf.PredicateType, e.Leaf.PAE)}
+		return where, claim, at, &Finding{Got: fmt.Sprintf("%s, %s", claim.PredicateType(), claim.PAE()), Want: fmt.Sprintf("%s, %s as its leaf says", e.Leaf.PredicateType, e.Leaf.PAE)}
 	}
-	return where, claim, nil
+	return where, claim, at, nil
 }
 
 // checkName wants a claim to bind the file's digest to the file's name, and
@@ -253,12 +265,9 @@ func checkPolicy(_ context.Context, s *state, k checkKind) Check {
 	if len(s.v.Policies) > 0 && !slices.Contains(s.v.Policies, s.polHash) {
 		return k.failed(Finding{"policy.yaml", s.polHash.String(), fmt.Sprintf("one of %v, which the trust file pins", s.v.Policies)})
 	}
-	var p schemas.Policy
-	if err := schemas.DecodeYAML("policy.yaml", body, schemas.PolicyURI, &p); err != nil {
-		return k.failed(Finding{"policy.yaml", err.Error(), "a valid policy"})
-	}
-	if err := policy.Check(p); err != nil {
-		return k.failed(Finding{"policy.yaml", err.Error(), "a policy that can say no"})
+	p, err := policy.Read("policy.yaml", body)
+	if err != nil {
+		return k.failed(Finding{"policy.yaml", err.Error(), "a valid policy that can say no"})
 	}
 	s.policy = &p
 	if bad := s.unpinned(k); bad != nil {
@@ -313,8 +322,11 @@ func (s *state) policyChecks() []Check {
 	if err != nil {
 		return []Check{k.undecided(Finding{s.v.Decision, err.Error(), "an acceptance by a trusted functionary"})}
 	}
-	d, err := policy.Decide(*s.policy, policy.Evidence{Claims: s.claims, Objects: s.in.Package.Objects},
-		policy.Question{Decision: s.v.Decision, Class: class, Artifact: s.digest, Policy: s.polHash})
+	ev := policy.Evidence{Claims: s.claims, Objects: s.in.Package.Objects, Size: s.size, Witnesses: s.seen}
+	if !s.in.Package.Loose {
+		ev.Places = s.places
+	}
+	d, err := policy.Decide(*s.policy, ev, policy.Question{Decision: s.v.Decision, Class: class, Artifact: s.digest, Policy: s.polHash, At: s.v.At})
 	if err != nil {
 		return []Check{k.undecided(Finding{s.v.Decision, err.Error(), "an answer"})}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // Verifier holds whom to believe. There is no default trust: every field is
-// required, but for the last two.
+// required, but for Policies, Witnesses and Deciders.
 //
 // A policy names who may decide, and it travels in the package. Who signs for
 // any stage could therefore write a policy that lets himself decide. So a
@@ -35,6 +35,8 @@ type Verifier struct {
 	At       time.Time
 	// Policies, where there are any, are the only policies (sha256 of their bytes) that may have decided.
 	Policies []godigest.Digest
+	// Witnesses are whose cosignatures count, see [ledger.ParseWitnessKeys].
+	Witnesses []note.Verifier
 	// Deciders are the functionaries who may decide, under a policy of their own too.
 	Deciders []string
 }
@@ -94,7 +96,10 @@ type state struct {
 	in       Input
 	digest   godigest.Digest
 	measured map[string]string // digests of the file by algorithm, as subjects name them
+	size     int64             // entries of the log, as the checkpoint vouches
+	seen     []policy.Cosignature
 	claims   []attest.Claim
+	places   map[godigest.Digest]policy.Place // of the claims in the log, by bundle
 	policy   *schemas.Policy
 	polHash  godigest.Digest
 	answer   *policy.Decision
@@ -110,7 +115,7 @@ func (v Verifier) Verify(ctx context.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", in.Name, err)
 	}
-	s := &state{v: v, in: in, digest: sums.SHA256, measured: measured}
+	s := &state{v: v, in: in, digest: sums.SHA256, measured: measured, places: map[godigest.Digest]policy.Place{}}
 	res := Result{File: in.Name, Digest: s.digest, Decision: v.Decision, Verdict: schemas.Passed}
 	for _, c := range checks {
 		if in.WithoutLog && in.Package.Loose && ofLog[c.name] {

@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/attest/keys"
 	"github.com/weighmaster/weighmaster/attest/sigstore"
+	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -93,4 +96,22 @@ func readTrustedRoot(trust, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, sigstore.MaxTrustedRootBytes+1))
+}
+
+// witnessKeys are the keys of the witnesses whose cosignatures count.
+func witnessKeys(t schemas.Trust) ([]note.Verifier, error) {
+	list := make([]string, len(t.Witnesses))
+	for i, w := range t.Witnesses {
+		list[i] = w.Key
+	}
+	found, err := ledger.ParseWitnessKeys(list...)
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range t.Witnesses {
+		if name := found[i].Name(); name != w.Origin {
+			return nil, fmt.Errorf("origin %q has a key of the name %q, want one name", w.Origin, name)
+		}
+	}
+	return found, nil
 }

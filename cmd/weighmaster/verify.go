@@ -70,6 +70,9 @@ func (a *app) verifyFile(ctx context.Context, opt verifyOptions) (verify.Result,
 	if v.Log, err = note.NewVerifier(strings.TrimSpace(trust.Log.Key)); err != nil {
 		return verify.Result{}, usage("%s: log.key: %v", opt.Trust, err)
 	}
+	if v.Witnesses, err = witnessKeys(trust); err != nil {
+		return verify.Result{}, usage("%s: witnesses: %v", opt.Trust, err)
+	}
 	f, err := os.Open(opt.File)
 	if err != nil {
 		return verify.Result{}, usage("%v", err)
