@@ -13,6 +13,7 @@ type Trust struct {
 	Schema        string        `json:"schema"`
 	Functionaries []Functionary `json:"functionaries"`
 	Log           LogKey        `json:"log"`
+	Logs          []LogKey      `json:"logs,omitempty"` // other logs whose entries may be imported
 	Witnesses     []WitnessKey  `json:"witnesses,omitempty"`
 	// Policies, where it names any, are the only policies that may decide.
 	Policies []godigest.Digest `json:"policies,omitempty"`
@@ -23,8 +24,16 @@ type Trust struct {
 }
 
 // Check refuses deciders whom the file does not name: a slip of the pen would
-// leave nobody who may decide, or somebody who joins later under that name.
+// leave nobody who may decide, or somebody who joins later under that name. It
+// refuses two keys for the log of one origin.
 func (t Trust) Check() error {
+	origins := map[string]bool{t.Log.Origin: true}
+	for _, l := range t.Logs {
+		if origins[l.Origin] {
+			return fmt.Errorf("logs: got %q twice, or as the file's own log too; want each origin once", l.Origin)
+		}
+		origins[l.Origin] = true
+	}
 	for _, name := range t.Deciders {
 		if !slices.ContainsFunc(t.Functionaries, func(f Functionary) bool { return f.Name == name }) {
 			return fmt.Errorf("deciders: got %q, want the name of a functionary of this file", name)

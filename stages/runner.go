@@ -106,10 +106,6 @@ func (r *Runner) runStage(ctx context.Context, decl schemas.StageDecl, made map[
 	if !ok {
 		return fmt.Errorf("stage %s: uses %q, which is no stage type; known are %s", decl.Name, decl.Uses, strings.Join(sortedKeys(r.Stages), ", "))
 	}
-	signer, ok := r.Signers[signerName(decl)]
-	if !ok {
-		return fmt.Errorf("stage %s: its signer %q has no key in keys/; known are %s", decl.Name, signerName(decl), strings.Join(sortedKeys(r.Signers), ", "))
-	}
 	if err := schemas.StageParameters(decl.Uses, with(decl)); err != nil {
 		return fmt.Errorf("stage %s: parameters: %w", decl.Name, err)
 	}
@@ -138,6 +134,11 @@ func (r *Runner) runStage(ctx context.Context, decl schemas.StageDecl, made map[
 	}
 	if !mayRun {
 		return fmt.Errorf("stage %s (%s) is not complete: the ledger has no passed run of it on these inputs whose output still hashes so; run it first: weighmaster run", decl.Name, decl.Uses)
+	}
+	// What another machine ran and signed needs no key here.
+	signer, ok := r.Signers[signerName(decl)]
+	if !ok {
+		return fmt.Errorf("stage %s: its signer %q has no key in keys/; known are %s", decl.Name, signerName(decl), strings.Join(sortedKeys(r.Signers), ", "))
 	}
 	if err := prepareDir(stage, run.Dir); err != nil {
 		return fmt.Errorf("stage %s: %w", decl.Name, err)

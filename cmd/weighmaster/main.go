@@ -27,7 +27,7 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin}
+	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin, passwordFD: -1}
 	root := a.root()
 	cmd, err := root.ExecuteContextC(ctx)
 	a.sayError(err)
@@ -55,6 +55,10 @@ type app struct {
 	project  string
 	ledger   string
 	progress string
+
+	passwordFD   int    // --password-fd; negative without it
+	fdPassword   []byte // what was read from it
+	timestampURL string
 
 	understood bool // the command line was; what fails later is no wrong usage
 }
@@ -88,6 +92,8 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.project, "project", "", "the project folder (default: found from the current folder upwards)")
 	flags.StringVar(&a.ledger, "ledger", "", "the ledger's URL, postgres://… (default: "+ledgerVariable+", or the project's own "+ledgerFile+")")
 	flags.StringVar(&a.progress, "progress", "plain", "progress on standard error: plain, json or off")
+	flags.IntVar(&a.passwordFD, "password-fd", -1, "read the keys' password from this open file (default: the environment, else the terminal)")
+	flags.StringVar(&a.timestampURL, "timestamp-url", "", "ask this RFC 3161 authority for a timestamp over each signature (default: nobody is asked)")
 	root.AddCommand(
 		a.initCommand(), a.keygenCommand(), a.runCommand(), a.execCommand(),
 		a.stageCommand("acquire", "Acquire the pinned publisher revision"),
@@ -98,7 +104,7 @@ func (a *app) root() *cobra.Command {
 		a.inspectCommand(), a.compareCommand(), a.withdrawCommand(), a.statusCommand(), a.lineageCommand(),
 		a.verifyCommand(), a.policyCommand(), a.kernelsCommand(), a.exportCommand(), a.modelCommand(), a.logCommand(),
 		a.demoCommand(), a.versionCommand(), a.reloadChildCommand(),
-		a.later("import"), a.later("report"),
+		a.importCommand(), a.later("report"),
 	)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

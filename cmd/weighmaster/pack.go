@@ -67,6 +67,11 @@ func (p *project) collect(ctx context.Context, file evidence.File) (*evidence.Pa
 	if err != nil {
 		return nil, err
 	}
+	return p.collectChosen(ctx, file, evidence.Select(claims, file.Digest))
+}
+
+// collectChosen gathers the chosen bundles, of claims that were verified.
+func (p *project) collectChosen(ctx context.Context, file evidence.File, chosen map[godigest.Digest]bool) (*evidence.Package, error) {
 	_, policyBody, err := p.readPolicy()
 	if err != nil {
 		return nil, err
@@ -79,7 +84,6 @@ func (p *project) collect(ctx context.Context, file evidence.File) (*evidence.Pa
 		Index:      evidence.Index{Schema: evidence.IndexURI, File: file, Origin: p.trust.Log.Origin, Entries: []evidence.Entry{}, Objects: []evidence.Object{}, Withheld: []evidence.Object{}},
 		Checkpoint: checkpoint, Objects: map[godigest.Digest][]byte{}, Policy: policyBody,
 	}
-	chosen := evidence.Select(claims, file.Digest)
 	var used []attest.Claim
 	for entry, err := range p.log.Entries(ctx) {
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/weighmaster/weighmaster/attest/sigstore"
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
+	"github.com/weighmaster/weighmaster/ledger/imported"
 	"github.com/weighmaster/weighmaster/ledger/objects"
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -47,6 +48,8 @@ type project struct {
 	store    ledger.Store
 	objects  *objects.Store
 	claims   map[godigest.Digest]attest.Claim // verified before, by bundle
+	imported *imported.Store                  // what other logs vouched for
+	others   []*imported.Log                  // the logs in it, once listed
 }
 
 // findProject returns --project, or the first folder from here upwards that holds a pipeline.yaml and a ledger.
@@ -85,7 +88,7 @@ func (a *app) open(ctx context.Context, signing bool) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &project{dir: dir, claims: map[godigest.Digest]attest.Claim{}}
+	p := &project{dir: dir, claims: map[godigest.Digest]attest.Claim{}, imported: openImported(dir)}
 	if p.trust, err = readTrust(filepath.Join(dir, trustFile)); err != nil {
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func refs(list []attest.NamedDigest) []ledger.Ref {
 }
 
 // allClaims verifies every entry of the log, in log order, at the moment the
-// log took it in. An entry that is no claim is an error: a project's own log
+// log took it in, or the log that it was imported from. An entry that is no claim is an error: a project's own log
 // holds nothing that its trust file does not name.
 func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 	var list []attest.Claim
@@ -146,7 +149,7 @@ func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 		}
 		claim, known := p.claims[entry.Leaf.Bundle]
 		if !known {
-			at, err := time.Parse(time.RFC3339, entry.Leaf.Appended)
+			at, err := p.appended(entry.Leaf)
 			if err != nil {
 				return nil, fmt.Errorf("ledger entry %d: %w", entry.Index, err)
 			}
@@ -182,57 +185,6 @@ func readDocument(dir, name, uri string, v any) ([]byte, error) {
 		return nil, usage("%v", err)
 	}
 	return body, nil
-}
-
-// signers loads every functionary's private key that lies in keys/.
-func (a *app) signers(dir string) (map[string]attest.Signer, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, keysDir, "*.pem"))
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]attest.Signer{}
-	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), ".pem")
-		if name == logKeyName {
-			continue
-		}
-		key, err := a.loadKey(path)
-		if err != nil {
-			return nil, err
-		}
-		if out[name], err = sigstore.NewSigner(key); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if len(out) == 0 {
-		return nil, usage("%s holds no private keys; make one with weighmaster keygen", filepath.Join(dir, keysDir))
-	}
-	return out, nil
-}
-
-func (a *app) loadKey(path string) (crypto.Signer, error) {
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usage("%v", err)
-	}
-	key, err := keys.Load(body, a.password(path))
-	if err != nil {
-		return nil, usage("%s: %v", path, err)
-	}
-	return key, nil
-}
-
-func (a *app) logSigner(dir string) (note.Signer, error) {
-	path := filepath.Join(dir, keysDir, logKeyName+".pem")
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usage("%v; nothing can be recorded without the log's key: restore it", err)
-	}
-	secret, err := keys.LoadLogKey(body, a.password(path))
-	if err != nil {
-		return nil, usage("%s: %v", path, err)
-	}
-	return note.NewSigner(secret)
 }
 
 // evidenceStore adapts the ledger's object store to what stages are handed.

@@ -27,6 +27,7 @@ import (
 func scriptCommands(into map[string]func(*testscript.TestScript, bool, []string)) map[string]func(*testscript.TestScript, bool, []string) {
 	into["hub"], into["fails"], into["json"], into["jsonlines"], into["mode"], into["evaluation"] = cmdHub, cmdFails, cmdJSON, cmdJSONLines, cmdMode, cmdEvaluation
 	into["claimof"], into["proven"] = cmdClaimOf, cmdProven
+	into["machines"] = cmdMachines
 	return into
 }
 

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	godigest "github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
+
+	"github.com/weighmaster/weighmaster/ledger"
+	"github.com/weighmaster/weighmaster/ledger/imported"
+	"github.com/weighmaster/weighmaster/verify/evidence"
+)
+
+// importResult is what an import did.
+type importResult struct {
+	Origin   string `json:"origin"`   // the other log
+	Size     int64  `json:"size"`     // entries under its checkpoint
+	Entries  int    `json:"entries"`  // looked at
+	Added    int    `json:"added"`    // of them new in this ledger
+	Objects  int    `json:"objects"`  // public evidence objects that were new
+	Withheld int    `json:"withheld"` // private ones: their digests came, they did not
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var artifact string
+	cmd := &cobra.Command{
+		Use: "import PACKAGE|PROJECT", Short: "Take over what another log says, after checking all of it", Args: cobra.ExactArgs(1),
+		Long: "Import adds the entries of an evidence package, or of another project's ledger, to this one: what one machine made becomes what the next one goes on from.\n" +
+			"Before anything is written it checks the other log's signature against logs: in trust.yaml, the proof of every entry, the signature of every bundle by a\n" +
+			"functionary of trust.yaml at the moment for which the other log vouches, and the digest of every evidence object. One failure imports nothing.\n" +
+			"The other log's checkpoint and proofs are kept in " + importedDir + "/: a log that was cut back or forked since the last import is found out (exit code 3).\n" +
+			"Private evidence stays behind. A second import of the same adds nothing.",
+		Example: "  weighmaster import model-BF16.gguf.evidence.zip\n  weighmaster import ../other-project --artifact sha256:…",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			res, err := a.importFrom(cmd.Context(), args[0], artifact)
+			var lied *ledger.Contradiction
+			if errors.As(err, &lied) {
+				if err := a.answer(map[string]string{"contradiction": lied.Reason, "signed": string(lied.Signed), "other": string(lied.Other)}, func() {
+					a.printf("%s\n%s", lied.Signed, lied.Other)
+				}); err != nil {
+					return err
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return a.answer(res, func() {
+				if res.Added == 0 {
+					a.printf("nothing new: all %d entries of %s are in the ledger already\n", res.Entries, res.Origin)
+					return
+				}
+				a.printf("%d of %d entries of %s are new and were added, %d evidence objects; %d private ones stayed behind\n", res.Added, res.Entries, res.Origin, res.Objects, res.Withheld)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&artifact, "artifact", "", "of a project, only the lineage and evidence of this file or digest")
+	return cmd
+}
+
+// incoming is what is to be imported.
+type incoming struct {
+	pkg     *evidence.Package
+	missing []godigest.Digest // evidence that the other project should have
+	extends func(ctx context.Context, checkpoint []byte) error
+}
+
+func (a *app) importFrom(ctx context.Context, path, artifact string) (importResult, error) {
+	p, err := a.open(ctx, true)
+	if err != nil {
+		return importResult{}, err
+	}
+	defer p.close()
+	kind, err := evidenceKind(path)
+	if err != nil {
+		return importResult{}, err
+	}
+	var in incoming
+	switch kind {
+	case kindProject:
+		there := *a
+		there.project, there.ledger = path, ""
+		other, err := there.open(ctx, false)
+		if err != nil {
+			return importResult{}, fmt.Errorf("%s: %w", path, err)
+		}
+		defer other.close()
+		if in, err = other.offer(ctx, artifact); err != nil {
+			return importResult{}, fmt.Errorf("%s: %w", path, err)
+		}
+	case kindPackage:
+		if artifact != "" {
+			return importResult{}, usage("--artifact is for a project; an evidence package is about one artifact already")
+		}
+		if in.pkg, err = readPackage(path); err != nil {
+			return importResult{}, err
+		}
+	default:
+		return importResult{}, usage("%s is %s: nothing vouches for when they were signed; import an evidence package or a project", path, kind)
+	}
+	return p.take(ctx, in)
+}
+
+// offer collects what a project has for another one: all of its log, or what an
+// export of one artifact would hold.
+func (p *project) offer(ctx context.Context, artifact string) (incoming, error) {
+	in := incoming{extends: func(ctx context.Context, checkpoint []byte) error {
+		_, err := p.log.Extends(ctx, checkpoint)
+		return err
+	}}
+	var err error
+	if artifact == "" {
+		in.pkg, err = p.collectAll(ctx)
+		return in, err
+	}
+	d, err := digestArgument(ctx, artifact)
+	if err != nil {
+		return in, err
+	}
+	in.pkg, err = p.collect(ctx, evidence.File{Name: d.Encoded(), Digest: d})
+	return in, err
+}
+
+// take checks everything and then stores it.
+func (p *project) take(ctx context.Context, in incoming) (importResult, error) {
+	i, err := p.examine(ctx, in)
+	if err != nil {
+		return importResult{}, err
+	}
+	res := importResult{Origin: in.pkg.Index.Origin, Size: i.size, Entries: len(in.pkg.Bundles), Added: len(i.bundles), Withheld: len(in.pkg.Index.Withheld)}
+	for _, o := range in.pkg.Index.Objects {
+		if _, err := p.objects.Stat(ctx, o.Digest); err == nil {
+			continue
+		}
+		if _, err := p.objects.Put(ctx, o.MediaType, true, bytes.NewReader(in.pkg.Objects[o.Digest])); err != nil {
+			return res, err
+		}
+		res.Objects++
+	}
+	if i.own {
+		return res, nil
+	}
+	if err := p.imported.Log(in.pkg.Index.Origin).Keep(ctx, i.size, in.pkg.Checkpoint, i.entries); err != nil {
+		return res, err
+	}
+	for from := 0; from < len(i.bundles); from += ledger.MaxBatchEntries {
+		if _, err := p.log.AppendAll(ctx, i.bundles[from:min(from+ledger.MaxBatchEntries, len(i.bundles))]); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// collectAll gathers the whole log with its public evidence.
+func (p *project) collectAll(ctx context.Context) (*evidence.Package, error) {
+	claims, err := p.allClaims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[godigest.Digest]bool{}
+	for _, c := range claims {
+		all[c.Bundle()] = true
+	}
+	return p.collectChosen(ctx, evidence.File{}, all)
+}
+
+// importedDir holds what other logs vouched for.
+const importedDir = "imported"
+
+// appended is the moment for which a log vouches that it had the entry: of an
+// imported entry the other log's, which was earlier than ours.
+func (p *project) appended(leaf ledger.Leaf) (time.Time, error) {
+	origin, kept, err := p.origin(leaf.Bundle)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if origin != p.trust.Log.Origin {
+		leaf = kept.Leaf
+	}
+	return time.Parse(time.RFC3339, leaf.Appended)
+}
+
+// origin tells which log an entry came from: another one, whose proof verifies,
+// or the project's own.
+func (p *project) origin(bundle godigest.Digest) (string, imported.Entry, error) {
+	if p.others == nil {
+		logs, err := p.imported.Logs()
+		if err != nil {
+			return "", imported.Entry{}, err
+		}
+		p.others = append([]*imported.Log{}, logs...)
+	}
+	for _, l := range p.others {
+		kept, err := l.Entry(bundle)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", imported.Entry{}, err
+		}
+		key, err := p.keyOf(l.Origin())
+		if err != nil {
+			return "", imported.Entry{}, err
+		}
+		if _, err := ledger.VerifyProof(kept.Proof, kept.Leaf, key); err != nil {
+			return "", imported.Entry{}, &exitError{exitFalse, fmt.Errorf("%s: bundle %s of log %s: %w", importedDir, bundle, l.Origin(), err)}
+		}
+		return l.Origin(), kept, nil
+	}
+	return p.trust.Log.Origin, imported.Entry{}, nil
+}
+
+func openImported(dir string) *imported.Store { return imported.Open(filepath.Join(dir, importedDir)) }
