@@ -24,5 +24,7 @@
 // tables can take them away. The proof is in the checkpoints, which are never
 // kept in the database. Give the roles that append no more than they need: USAGE
 // of the schema, SELECT and INSERT of its tables, and UPDATE of the table format,
-// without which the head cannot be locked.
+// without which the head cannot be locked. With the extension amcheck in the
+// database, and EXECUTE of its functions for the role, a verification looks into
+// every page of the tables and indexes, too.
 package postgres
