@@ -119,6 +119,8 @@ func Summary(subject []*attest.ResourceDescriptor, run *Run, d policy.Decision) 
 	}
 	if d.Verdict == schemas.Passed {
 		p.VerifiedLevels = []string{policy.LevelAccepted}
+	} else {
+		p.VerifiedLevels = []string{"FAILED"} // as SLSA has it where no level was reached
 	}
 	for _, bundle := range d.Claims {
 		p.InputAttestations = append(p.InputAttestations, &vsa.VerificationSummary_InputAttestation{Uri: "urn:" + bundle.String(), Digest: sha256Set(bundle)})

@@ -2,70 +2,82 @@ package main
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"time"
 
+	godigest "github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/attest"
-	"github.com/weighmaster/weighmaster/attest/intoto"
-	"github.com/weighmaster/weighmaster/attest/keys"
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
-// layoutValidity is how long an exported classic layout is valid.
-const layoutValidity = 365 * 24 * time.Hour
-
 func (a *app) exportCommand() *cobra.Command {
-	var out, classic, signer string
+	var out, classic, signer, summary, lines string
 	cmd := &cobra.Command{
-		Use: "export FILE", Short: "Write what the ledger knows of a file: an evidence package, or a classic in-toto layout", Args: cobra.ExactArgs(1),
+		Use: "export FILE", Short: "Write what the ledger knows of a file, for us or for other tools", Args: cobra.ExactArgs(1),
 		Long: "Export writes everything that the ledger says about a file into one package: its lineage, examinations, decisions, proofs, checkpoint, public evidence and the policy.\n" +
-			"With --in-toto it writes a folder for in-toto-verify instead: root.layout, its public key root.pub and a link a stage, signed anew with --signer's key.",
+			"For other tools it writes one of these instead, from claims that it has verified:\n" +
+			"  --in-toto DIR     for in-toto-verify: root.layout, its public key root.pub and a link a stage, signed anew with --signer's key\n" +
+			"  --jsonl FILE      every bundle on a line of its own, as gh attestation download writes them\n" +
+			"  --vsa FILE        the newest verification summary over the file as a DSSE envelope, for slsa-verifier verify-vsa",
 		Example: "  weighmaster export delivered/model-Q8_0.gguf --out model-Q8_0.gguf.evidence.zip\n" +
-			"  weighmaster export delivered/model-Q8_0.gguf --in-toto links/",
+			"  weighmaster export delivered/model-Q8_0.gguf --in-toto links/\n" +
+			"  weighmaster export delivered/model-Q8_0.gguf --vsa model-Q8_0.gguf.vsa.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := a.open(cmd.Context(), false)
 			if err != nil {
 				return err
 			}
 			defer p.close()
-			if classic != "" {
-				names, err := a.exportClassic(cmd.Context(), p, args[0], classic, signer)
-				if err != nil {
-					return err
-				}
-				return a.answer(map[string][]string{"files": names}, func() {
-					for _, n := range names {
-						a.printf("%s\n", n)
-					}
-				})
+			var names []string
+			switch ctx := cmd.Context(); {
+			case classic != "":
+				names, err = a.exportClassic(ctx, p, args[0], classic, signer)
+			case summary != "":
+				names, err = p.exportSummary(ctx, args[0], summary)
+			case lines != "":
+				names, err = p.exportLines(ctx, args[0], lines)
+			default:
+				return a.exportPackage(ctx, p, args[0], out)
 			}
-			if out == "" {
-				out = args[0] + packageSuffix
-			}
-			if err := p.pack(cmd.Context(), args[0], out); err != nil {
+			if err != nil {
 				return err
 			}
-			return a.answer(map[string]string{"package": out}, func() { a.printf("%s\n", out) })
+			return a.answer(map[string][]string{"files": names}, func() {
+				for _, n := range names {
+					a.printf("%s\n", n)
+				}
+			})
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "where to write the package (default: FILE"+packageSuffix+")")
 	cmd.Flags().StringVar(&classic, "in-toto", "", "write a classic in-toto layout and links into this new folder instead")
 	cmd.Flags().StringVar(&signer, "signer", "producer", "whose key signs the layout and the links")
+	cmd.Flags().StringVar(&summary, "vsa", "", "write the newest verification summary into this new file instead")
+	cmd.Flags().StringVar(&lines, "jsonl", "", "write every bundle into this new file instead, one a line")
+	cmd.MarkFlagsMutuallyExclusive("out", "in-toto", "vsa", "jsonl")
 	return cmd
 }
 
-// exportClassic writes the stage runs of a file's lineage as classic in-toto metadata.
-func (a *app) exportClassic(ctx context.Context, p *project, artifact, dir, signer string) ([]string, error) {
+func (a *app) exportPackage(ctx context.Context, p *project, artifact, out string) error {
+	if out == "" {
+		out = artifact + packageSuffix
+	}
+	if err := p.pack(ctx, artifact, out); err != nil {
+		return err
+	}
+	return a.answer(map[string]string{"package": out}, func() { a.printf("%s\n", out) })
+}
+
+// lineageOf verifies the whole log and picks the claims that an artifact's
+// package would hold, in log order. Claims about nothing are an error.
+func (p *project) lineageOf(ctx context.Context, artifact string) (godigest.Digest, []attest.Claim, error) {
 	d, err := digestArgument(ctx, artifact)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	claims, err := p.allClaims(ctx)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	chosen := evidence.Select(claims, d)
 	var lineage []attest.Claim
@@ -74,41 +86,8 @@ func (a *app) exportClassic(ctx context.Context, p *project, artifact, dir, sign
 			lineage = append(lineage, c)
 		}
 	}
-	runs, err := intoto.Runs(lineage)
-	if err != nil {
-		return nil, usage("%v", err)
+	if len(lineage) == 0 {
+		return "", nil, usage("%s: the ledger says nothing about %s", artifact, d)
 	}
-	if len(runs) == 0 {
-		return nil, usage("%s: the ledger says nothing about %s", artifact, d)
-	}
-	key, err := a.loadKey(filepath.Join(p.dir, keysDir, signer+".pem"))
-	if err != nil {
-		return nil, err
-	}
-	public, err := keys.EncodePublic(key.Public())
-	if err != nil {
-		return nil, err
-	}
-	layout, err := intoto.ExportLayout(runs, time.Now().Add(layoutValidity), key)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, usage("%v; name a folder that does not exist", err)
-	}
-	names := []string{"root.layout", "root.pub"}
-	files := map[string][]byte{"root.layout": layout, "root.pub": public}
-	for _, run := range runs {
-		name, body, err := intoto.ExportLink(run, key)
-		if err != nil {
-			return nil, err
-		}
-		names, files[name] = append(names, name), body
-	}
-	for _, name := range names {
-		if err := keys.WriteNewPublic(filepath.Join(dir, name), files[name]); err != nil {
-			return nil, err
-		}
-	}
-	return names, nil
+	return d, lineage, nil
 }
