@@ -27,7 +27,7 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin, passwordFD: -1}
+	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin}
 	root := a.root()
 	cmd, err := root.ExecuteContextC(ctx)
 	a.sayError(err)
@@ -56,7 +56,7 @@ type app struct {
 	ledger   string
 	progress string
 
-	passwordFD   int    // --password-fd; negative without it
+	passwordFD   string // --password-fd, a number; empty without it
 	fdPassword   []byte // what was read from it
 	timestampURL string
 
@@ -92,7 +92,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.project, "project", "", "the project folder (default: found from the current folder upwards)")
 	flags.StringVar(&a.ledger, "ledger", "", "the ledger's URL, postgres://… (default: "+ledgerVariable+", or the project's own "+ledgerFile+")")
 	flags.StringVar(&a.progress, "progress", "plain", "progress on standard error: plain, json or off")
-	flags.IntVar(&a.passwordFD, "password-fd", -1, "read the keys' password from this open file (default: the environment, else the terminal)")
+	flags.StringVar(&a.passwordFD, "password-fd", "", "read the keys' password from this open file, a number (default: the environment, else the terminal)")
 	flags.StringVar(&a.timestampURL, "timestamp-url", "", "ask this RFC 3161 authority for a timestamp over each signature (default: nobody is asked)")
 	root.AddCommand(
 		a.initCommand(), a.keygenCommand(), a.runCommand(), a.execCommand(),

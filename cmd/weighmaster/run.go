@@ -123,7 +123,7 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	signers, err := a.signers(p.dir)
+	signers, err := a.signers(ctx, p)
 	if err != nil {
 		return nil, err
 	}

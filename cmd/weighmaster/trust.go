@@ -42,21 +42,31 @@ func claimVerifier(t schemas.Trust, path string) (attest.Verifier, error) {
 		}
 		list = append(list, fn)
 	}
-	var opts sigstore.Options
-	if t.TrustedRoot != "" {
-		body, err := readTrustedRoot(path, t.TrustedRoot)
-		if err != nil {
-			return nil, usage("%s: trustedRoot: %v", path, err)
-		}
-		if opts.TrustedRoot, err = sigstore.LoadTrustedRoot(body); err != nil {
-			return nil, usage("%s: trustedRoot %s: %v", path, t.TrustedRoot, err)
-		}
+	opts, err := trustOptions(t, path)
+	if err != nil {
+		return nil, err
 	}
 	v, err := sigstore.NewVerifier(list, opts)
 	if err != nil {
 		return nil, usage("%s: %v", path, err)
 	}
 	return v, nil
+}
+
+// trustOptions has the trusted root that a trust file names, if it names one.
+func trustOptions(t schemas.Trust, path string) (sigstore.Options, error) {
+	var opts sigstore.Options
+	if t.TrustedRoot == "" {
+		return opts, nil
+	}
+	body, err := readTrustedRoot(path, t.TrustedRoot)
+	if err != nil {
+		return opts, usage("%s: trustedRoot: %v", path, err)
+	}
+	if opts.TrustedRoot, err = sigstore.LoadTrustedRoot(body); err != nil {
+		return opts, usage("%s: trustedRoot %s: %v", path, t.TrustedRoot, err)
+	}
+	return opts, nil
 }
 
 func functionary(f schemas.Functionary) (sigstore.Functionary, error) {

@@ -43,7 +43,7 @@ func (a *app) withdrawCommand() *cobra.Command {
 			if subject == nil {
 				return usage("the ledger has no claim %s; weighmaster log show --json lists them", w.Claim)
 			}
-			signers, err := a.signers(p.dir)
+			signers, err := a.signers(cmd.Context(), p)
 			if err != nil {
 				return err
 			}
