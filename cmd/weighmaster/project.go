@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +14,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/weighmaster/weighmaster/attest"
-	"github.com/weighmaster/weighmaster/attest/keys"
-	"github.com/weighmaster/weighmaster/attest/sigstore"
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
 	"github.com/weighmaster/weighmaster/ledger/imported"
