@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -83,7 +86,11 @@ func (w *View) Entry(proof []byte, leaf Leaf) (LeafIndex, Checkpoint, error) {
 	}
 	seen := map[span]tlog.Hash{}
 	climb(seen, span{0, c.Size}, int64(p.Index), hash, p.Hashes)
-	for at, hash := range seen {
+	spans := slices.SortedFunc(maps.Keys(seen), func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.to-a.from, b.to-b.from), cmp.Compare(a.from, b.from))
+	})
+	for _, at := range spans { // the smallest that differs is the one to name
+		hash := seen[at]
 		old, ok := w.nodes[at]
 		if ok && old.hash != hash {
 			return 0, Checkpoint{}, &Contradiction{
