@@ -2,42 +2,80 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/ledger"
+	"github.com/weighmaster/weighmaster/ledger/objects"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// checkEvidence rehashes every evidence object and wants those that the claims name to be there.
-func (p *project) checkEvidence(ctx context.Context, claims []attest.Claim) ([]ledger.Finding, int, error) {
+// evidenceCheck is what was found of the evidence objects.
+type evidenceCheck struct {
+	findings []ledger.Finding
+	named    int // by claims of this log
+	absent   int // named by imported claims and not here: private evidence stays where it was made
+}
+
+// checkEvidence rehashes every evidence object that is there, whoever names it,
+// and wants those that the log's own claims name to be there.
+func (p *project) checkEvidence(ctx context.Context, claims []attest.Claim) (evidenceCheck, error) {
+	var c evidenceCheck
+	elsewhere, err := p.importedStatements()
+	if err != nil {
+		return c, err
+	}
 	var wanted []godigest.Digest
 	runs, _ := policy.Runs(claims)
 	for _, run := range runs {
-		wanted = append(wanted, run.Evidence()...)
+		if !elsewhere[run.Claims[0].PAE()] {
+			wanted = append(wanted, run.Evidence()...)
+			continue
+		}
+		for _, d := range run.Evidence() {
+			if _, err := p.objects.Stat(ctx, d); errors.Is(err, objects.ErrNotFound) {
+				c.absent++
+			}
+		}
 	}
+	c.named = len(wanted)
 	corrupt, err := p.objects.Check(ctx, wanted...)
 	if err != nil {
-		return nil, 0, err
+		return c, err
 	}
-	findings := []ledger.Finding{}
-	for _, c := range corrupt {
-		findings = append(findings, ledger.Finding{Check: "evidence " + c.Check, Where: c.Path, Got: c.Got, Want: c.Want})
+	for _, bad := range corrupt {
+		c.findings = append(c.findings, ledger.Finding{Check: "evidence " + bad.Check, Where: bad.Path, Got: bad.Got, Want: bad.Want})
 	}
-	return findings, len(wanted), nil
+	return c, nil
+}
+
+// importedStatements are the claims, by what was signed, that came from other logs.
+func (p *project) importedStatements() (map[godigest.Digest]bool, error) {
+	set := map[godigest.Digest]bool{}
+	for bundle, claim := range p.claims {
+		origin, _, err := p.origin(bundle)
+		if err != nil {
+			return nil, err
+		}
+		if origin != p.trust.Log.Origin {
+			set[claim.PAE()] = true
+		}
+	}
+	return set, nil
 }
 
 // outcome is how a run ended, as its own evidence says; unreadable evidence is undecided.
 func (p *project) outcome(ctx context.Context, run *policy.Run) (schemas.Verdict, string) {
-	objects := map[godigest.Digest][]byte{}
+	bodies := map[godigest.Digest][]byte{}
 	for _, d := range run.Evidence() {
 		if body, _, err := p.objects.Get(ctx, d); err == nil {
-			objects[d] = body
+			bodies[d] = body
 		}
 	}
-	res, err := run.Result(objects)
+	res, err := run.Result(bodies)
 	if err != nil {
 		return schemas.Undecided, err.Error()
 	}

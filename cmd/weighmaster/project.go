@@ -81,39 +81,49 @@ func exists(path string) bool {
 // open opens the project's trust, ledger and evidence store. With signing the
 // ledger's key is loaded too, which may ask for a password.
 func (a *app) open(ctx context.Context, signing bool) (*project, error) {
-	dir, err := a.findProject()
+	p, opt, err := a.unopened(ctx, signing)
 	if err != nil {
 		return nil, err
 	}
+	if p.log, err = ledger.Open(ctx, p.store, opt); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// unopened is open up to the log itself, which may be one that nobody can open.
+func (a *app) unopened(ctx context.Context, signing bool) (*project, ledger.Options, error) {
+	var opt ledger.Options
+	dir, err := a.findProject()
+	if err != nil {
+		return nil, opt, err
+	}
 	p := &project{dir: dir, claims: map[godigest.Digest]attest.Claim{}, imported: openImported(dir)}
 	if p.trust, err = readTrust(filepath.Join(dir, trustFile)); err != nil {
-		return nil, err
+		return nil, opt, err
 	}
 	if p.verifier, err = claimVerifier(p.trust, filepath.Join(dir, trustFile)); err != nil {
-		return nil, err
+		return nil, opt, err
 	}
 	if p.logKey, err = note.NewVerifier(strings.TrimSpace(p.trust.Log.Key)); err != nil {
-		return nil, usage("%s: log.key: %v", trustFile, err)
+		return nil, opt, usage("%s: log.key: %v", trustFile, err)
 	}
-	opt := ledger.Options{Origin: p.trust.Log.Origin, Verifier: p.logKey, Index: indexBundle, Now: time.Now}
+	opt = ledger.Options{Origin: p.trust.Log.Origin, Verifier: p.logKey, Index: indexBundle, Now: time.Now}
 	if signing {
 		if opt.Signer, err = a.logSigner(dir); err != nil {
-			return nil, err
+			return nil, opt, err
 		}
 	}
 	if opt.Checkpoints, err = checkpoints.Open(filepath.Join(dir, checkDir)); err != nil {
-		return nil, err
+		return nil, opt, err
 	}
 	if p.objects, err = objects.Open(filepath.Join(dir, evidenceDir)); err != nil {
-		return nil, err
+		return nil, opt, err
 	}
 	if p.store, err = a.openStore(ctx, dir); err != nil {
-		return nil, err
+		return nil, opt, err
 	}
-	if p.log, err = ledger.Open(ctx, p.store, opt); err != nil {
-		return nil, errors.Join(err, p.store.Close())
-	}
-	return p, nil
+	return p, opt, nil
 }
 
 func (p *project) close() error { return p.store.Close() }
