@@ -39,6 +39,7 @@ type NewEntry struct {
 //     happen; the caller finds out by asking ByBundle.
 //   - No reader ever sees a part of an append, also not of one of many entries.
 //   - Nothing that was appended is ever changed or removed.
+//   - Everything comes back byte for byte, names too, whatever they hold.
 //   - Several goroutines and several processes may append; exactly one of
 //     those that give the same size succeeds.
 //

@@ -52,6 +52,9 @@ func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntr
 	}
 	batch := map[godigest.Digest]bool{}
 	for _, e := range entries {
+		if err := checkDigests(e.Record); err != nil {
+			return fmt.Errorf("memory: append at %d: %w", size, err)
+		}
 		if _, ok := s.byBundle[e.Record.Bundle]; ok || batch[e.Record.Bundle] {
 			return fmt.Errorf("memory: append %s: %w", e.Record.Bundle, ledger.ErrDuplicate)
 		}
@@ -61,6 +64,16 @@ func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntr
 		s.add(e)
 	}
 	s.hashes = append(s.hashes, hashes...)
+	return nil
+}
+
+// checkDigests refuses what the columns of a database have no room for.
+func checkDigests(r ledger.Record) error {
+	for _, d := range slices.Concat([]ledger.Ref{{Digest: r.Bundle}}, r.Subjects, r.Dependencies) {
+		if d.Digest.Validate() != nil || d.Digest.Algorithm() != godigest.SHA256 {
+			return fmt.Errorf("digest %.100q, want sha256", string(d.Digest))
+		}
+	}
 	return nil
 }
 

@@ -26,3 +26,19 @@ func create(t testing.TB, url string) *postgres.Store {
 	t.Cleanup(func() { s.Close() })
 	return s
 }
+
+func TestDurable(t *testing.T) {
+	server := postgrestest.Shared(t)
+	url := server.URL(server.Database(t))
+	storetest.Durable(t, func(t *testing.T) ledger.Store { return create(t, url) }, func(t *testing.T) ledger.Store { return open(t, url) })
+}
+
+func open(t testing.TB, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}

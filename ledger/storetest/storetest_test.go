@@ -1,6 +1,7 @@
 package storetest_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,4 +33,19 @@ func TestSQLite(t *testing.T) {
 		})
 		return s
 	})
+}
+
+func TestSQLiteIsDurable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	open := func(f func(context.Context, string) (*sqlite.Store, error)) func(*testing.T) ledger.Store {
+		return func(t *testing.T) ledger.Store {
+			s, err := f(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s
+		}
+	}
+	storetest.Durable(t, open(sqlite.Create), open(sqlite.Open))
 }
