@@ -118,6 +118,8 @@ func readRun(c attest.Claim) (*Run, error) {
 	}
 	for _, b := range p.GetRunDetails().GetByproducts() {
 		switch {
+		case b.GetName() == "result" && run.result != nil, b.GetName() == listingName && run.listing != nil:
+			return nil, fmt.Errorf("byproducts: got two named %s, want one: the last would hide the first", b.GetName())
 		case b.GetName() == "result":
 			run.result = b
 		case b.GetName() == listingName:
