@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitUndecided)
 	}
-	testscript.Main(m, map[string]func(){"weighmaster": func() { os.Exit(run()) }})
+	testscript.Main(m, keyServices(map[string]func(){"weighmaster": func() { os.Exit(run()) }}))
 }
 
 // runSelf runs weighmaster as a process of its own, which some stages need: they start themselves again.
@@ -95,6 +95,13 @@ func runScripts(t *testing.T, dir string) {
 
 // cmdDemo: demo DIR. Gives the script its own copy of the demo's project.
 func cmdDemo(ts *testscript.TestScript, _ bool, args []string) {
+	dir, err := demoProject()
+	ts.Check(err)
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(dir)))
+}
+
+// demoProject is the project that the demo made, for reading only.
+func demoProject() (string, error) {
 	demoOnce.Do(func() {
 		self, err := exec.LookPath("weighmaster")
 		if err != nil {
@@ -112,8 +119,7 @@ func cmdDemo(ts *testscript.TestScript, _ bool, args []string) {
 			demoOnce.err = fmt.Errorf("%w: %s", err, out)
 		}
 	})
-	ts.Check(demoOnce.err)
-	ts.Check(os.CopyFS(ts.MkAbs(args[0]), os.DirFS(demoOnce.dir)))
+	return demoOnce.dir, demoOnce.err
 }
 
 // cmdRefused: refused CODE REASON weighmaster ARGS... The command must end with
