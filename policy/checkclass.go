@@ -55,6 +55,7 @@ func checkClass(p schemas.Policy, name string, c schemas.Class) error {
 	return nil
 }
 
+// checkStages refuses stage and tensor types that there are none of.
 func checkStages(at place, c schemas.Class) error {
 	for _, list := range []struct {
 		field string
@@ -64,6 +65,11 @@ func checkStages(at place, c schemas.Class) error {
 			if err := checkStage(at.in(list.field, i), uses); err != nil {
 				return err
 			}
+		}
+	}
+	for i, typ := range c.TensorTypes {
+		if !slices.Contains(schemas.TensorTypes(), typ) {
+			return at.in("tensorTypes", i).fault("unknown tensor type %q; known are %s", typ, strings.Join(schemas.TensorTypes(), ", "))
 		}
 	}
 	for i, rule := range c.Checked {
@@ -98,6 +104,11 @@ func checkGates(at place, c schemas.Class, brought map[string]bool) error {
 			return at.in("metric").fault("unknown metric %q; kernel %s measures %s", g.Metric, g.Kernel, strings.Join(sortedKeys(metrics), ", "))
 		case g.Unit != unit:
 			return at.in("unit").fault("got %q, want %q: the unit of %s", g.Unit, unit, g.Metric)
+		}
+		for _, name := range sortedKeys(g.Identity) {
+			if !slices.Contains(schemas.MetricIdentities(), name) {
+				return at.in("identity", name).fault("unknown; metrics are told apart by %s", strings.Join(schemas.MetricIdentities(), ", "))
+			}
 		}
 		names[g.Name] = true
 	}

@@ -30,6 +30,7 @@ type InvalidError struct {
 	Pointer string // JSON pointer (RFC 6901) of the place; "/" is the document
 	Got     string // the value there, shortened
 	Want    string // what the schema says of the place
+	key     string // the key that may not be there; empty for another fault
 }
 
 func (e *InvalidError) Error() string {
@@ -90,7 +91,17 @@ func explain(uri string, tree any, e *jsonschema.ValidationError) error {
 	if means := description(e.AbsoluteKeywordLocation); means != "" {
 		want += " (" + means + ")"
 	}
-	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: want}
+	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: want, key: unknownKey(e)}
+}
+
+// unknownKey is the first key that the schema does not let in.
+func unknownKey(e *jsonschema.ValidationError) string {
+	if !strings.HasSuffix(e.KeywordLocation, "/additionalProperties") {
+		return ""
+	}
+	_, rest, _ := strings.Cut(e.Message, "'")
+	key, _, _ := strings.Cut(rest, "'")
+	return key
 }
 
 // description finds what a schema says about the place whose keyword failed.

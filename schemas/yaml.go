@@ -32,7 +32,11 @@ func DecodeYAML(name string, doc []byte, uri string, v any) error {
 	err = DecodeJSON(uri, body, v)
 	var invalid *InvalidError
 	if errors.As(err, &invalid) {
-		return fmt.Errorf("%s:%d: %w", name, lines.of(invalid.Pointer), err)
+		pointer := strings.TrimSuffix(invalid.Pointer, "/")
+		if invalid.key != "" {
+			pointer += "/" + escapePointer(invalid.key)
+		}
+		return fmt.Errorf("%s:%d: %w", name, lines.of(pointer), err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -184,7 +188,7 @@ func (c yamlConverter) mapping(values []*ast.MappingValueNode, at string, depth 
 		if _, ok := object[key.Value]; ok {
 			return nil, &lineError{lineOf(kv.Key), fmt.Sprintf("got the key %q twice, want it once", key.Value)}
 		}
-		place := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key.Value)
+		place := at + "/" + escapePointer(key.Value)
 		v, err := c.value(kv.Value, place, depth+1)
 		if err != nil {
 			return nil, err
@@ -194,6 +198,9 @@ func (c yamlConverter) mapping(values []*ast.MappingValueNode, at string, depth 
 	}
 	return object, nil
 }
+
+// escapePointer writes a key as a part of a JSON pointer (RFC 6901 section 3).
+func escapePointer(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
 func scalar(n ast.Node) (any, error) {
 	switch t := n.(type) {

@@ -35,7 +35,7 @@ func TestDecodeYAML(t *testing.T) {
 func TestDecodeYAMLRefuses(t *testing.T) {
 	line := func(old, new string) string { return strings.Replace(trustYAML, old, new, 1) }
 	for _, c := range []struct{ name, doc, want string }{
-		{"an unknown key", line("    notAfter:", "    until: x\n    notAfter:"), `trust.yaml:4: schema/trust/v1: at /functionaries/0: got`},
+		{"an unknown key", line("    notAfter:", "    until: x\n    notAfter:"), `trust.yaml:9: schema/trust/v1: at /functionaries/0: got`},
 		{"a wrongly cased key", line("    notAfter:", "    NotAfter:"), "'NotAfter' not allowed"},
 		{"a duplicate key", line("log:", "schema: x\nlog:"), `trust.yaml:10:`},
 		{"a duplicate key in braces", line("{origin: example.org/log,", "{origin: a, origin: b,"), "trust.yaml:10:"},

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -38,6 +40,21 @@ func TestPoliciesKnowTheKernels(t *testing.T) {
 		}
 		for _, m := range rep.Metrics {
 			check(m.Name, m.Unit)
+			for id := range m.Identity {
+				if !slices.Contains(schemas.MetricIdentities(), id) {
+					t.Errorf("kernel %s, metric %s: policies do not know the identity %q", k.Name, m.Name, id)
+				}
+			}
+		}
+	}
+	for _, name := range schemas.TensorTypes() {
+		if _, ok := gguf.ParseType(name); !ok {
+			t.Errorf("policies know the tensor type %q, which there is none of", name)
+		}
+	}
+	for n := range uint32(256) {
+		if typ := gguf.Type(n); !strings.Contains(typ.String(), " ") && !slices.Contains(schemas.TensorTypes(), typ.String()) {
+			t.Errorf("policies do not know the tensor type %s", typ)
 		}
 	}
 	for _, name := range schemas.KernelNames() {
