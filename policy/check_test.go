@@ -68,6 +68,58 @@ func TestAPolicyThatCouldSucceedVacuouslyIsRefused(t *testing.T) {
 			c.Gates = slices.Clone(c.Gates)
 			c.Gates[0].Kernel = "digest"
 		}), `no required check brings a report of kernel "digest"`},
+		{"percent for a fraction", class(func(c *schemas.Class) {
+			c.Gates = slices.Clone(c.Gates)
+			c.Gates[2].Unit = "percent"
+		}), `gates[2].unit: got "percent", want "fraction": the unit of nll_ratio`},
+		{"a metric that the kernel does not measure", class(func(c *schemas.Class) {
+			c.Gates = slices.Clone(c.Gates)
+			c.Gates[0].Metric = "kl"
+		}), `gates[0].metric: unknown metric "kl"; kernel divergence measures kl_max, kl_mean`},
+		{"a review without reviewers", decision("redistribute", func(d *schemas.DecisionRule) { d.Requires = append(d.Requires, "review") }), "the rule review needs the policy's field reviewers"},
+		{"ages that nobody states", decision("redistribute", func(d *schemas.DecisionRule) { d.Requires = append(d.Requires, "fresh") }), "the rule fresh needs the policy's field fresh"},
+		{"witnesses whom nobody names", decision("redistribute", func(d *schemas.DecisionRule) { d.Requires = append(d.Requires, "witnesses") }), "the rule witnesses needs the policy's field witnesses"},
+		{"scans without states", decision("redistribute", func(d *schemas.DecisionRule) { d.Requires = append(d.Requires, "scans") }), "the rule scans needs the policy's field scans"},
+		{"licences that nobody names", func(p *schemas.Policy) { p.Licences = nil }, "the rule licence needs the policy's field licences"},
+		{"scans that are never applied", func(p *schemas.Policy) { p.Scans = &schemas.ScanRule{Allowed: []string{"safe"}} }, "scans: it is never applied; require the rule scans"},
+		{"reviewers that are never applied", func(p *schemas.Policy) {
+			p.Reviewers = &schemas.SignerRule{Functionaries: []string{"alice"}, Threshold: 1}
+		}, "reviewers: it is never applied"},
+		{"notices that are never applied", decision("redistribute", without("notices")), "notices: it is never applied"},
+		{"standing that is never applied", decision("redistribute", without("standing")), "standing: it is never applied"},
+		{"a reviewer who may make it", func(p *schemas.Policy) {
+			p.Reviewers = &schemas.SignerRule{Functionaries: []string{"alice", "producer"}, Threshold: 1}
+			d := p.Decisions["redistribute"]
+			d.Requires = append(slices.Clone(d.Requires), "review")
+			p.Decisions["redistribute"] = d
+		}, `reviewers.functionaries[1]: "producer" may sign stage type acquire, which makes class 4-bit; who makes an artifact cannot review it`},
+		{"more witnesses than are named", func(p *schemas.Policy) {
+			p.Witnesses = &schemas.WitnessRule{Names: []string{"w1"}, Threshold: 2}
+			d := p.Decisions["redistribute"]
+			d.Requires = append(slices.Clone(d.Requires), "witnesses")
+			p.Decisions["redistribute"] = d
+		}, "witnesses.threshold: got 2, want 1 to 1 (the witnesses named)"},
+		{"an upstream under a licence that is not allowed", func(p *schemas.Policy) {
+			p.Notices = &schemas.NoticeRule{Files: []string{"LICENSE"}, Upstreams: map[string]string{"origin/model": "cc-by-nc-4.0"}}
+		}, `notices.upstreams.origin/model: the licence "cc-by-nc-4.0" is not one that the policy allows`},
+		{"an unsafe file that is allowed", func(p *schemas.Policy) {
+			p.Scans = &schemas.ScanRule{Allowed: []string{"unsafe"}}
+			d := p.Decisions["redistribute"]
+			d.Requires = append(slices.Clone(d.Requires), "scans")
+			p.Decisions["redistribute"] = d
+		}, `scans.allowed[0]: the scan state "unsafe" is unknown or can never be allowed`},
+		{"an age of nothing known", func(p *schemas.Policy) {
+			p.Fresh = map[string]schemas.Age{"weather": "1h"}
+			d := p.Decisions["redistribute"]
+			d.Requires = append(slices.Clone(d.Requires), "fresh")
+			p.Decisions["redistribute"] = d
+		}, `fresh.weather: unknown evidence "weather"`},
+		{"an age in minutes", func(p *schemas.Policy) {
+			p.Fresh = map[string]schemas.Age{"reload": "90m"}
+			d := p.Decisions["redistribute"]
+			d.Requires = append(slices.Clone(d.Requires), "fresh")
+			p.Decisions["redistribute"] = d
+		}, `fresh.reload: got "90m", want whole hours`},
 		{"an unknown comparison", class(func(c *schemas.Class) {
 			c.Gates = slices.Clone(c.Gates)
 			c.Gates[0].Compare = "<"

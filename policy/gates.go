@@ -20,6 +20,7 @@ func ruleGates(in *inquiry) []Reason {
 		list, faults := in.reportsOf(g.Kernel)
 		reasons = append(reasons, faults...)
 		count := 0
+		domains := map[string]bool{}
 		ofArtifact := bringsOf(in.class, g.Kernel)
 		for _, f := range list {
 			for _, m := range f.report.Metrics {
@@ -27,9 +28,13 @@ func ruleGates(in *inquiry) []Reason {
 					if !ofArtifact || f.run.takes(in.q.Artifact) {
 						count++
 					}
+					domains[m.Identity["domain"]] = true
 					reasons = append(reasons, judgeGate(g, m, f.run))
 				}
 			}
+		}
+		if names := sortedKeys(domains); len(names) > 1 {
+			reasons = append(reasons, undecided("gate "+g.Name, fmt.Sprintf("measured over the domains %s, which cannot be compared", strings.Join(names, " and ")), "one; name it in the gate's identity"))
 		}
 		if count == 0 {
 			reasons = append(reasons, undecided("gate "+g.Name, fmt.Sprintf("no metric %s of kernel %s with identity %v", g.Metric, g.Kernel, g.Identity), bound(g)))
@@ -38,25 +43,40 @@ func ruleGates(in *inquiry) []Reason {
 	return reasons
 }
 
+// judgeGate holds one metric against a gate. A metric of identity bound: lower
+// or upper is only known to lie on one side of its value (the divergence over the
+// top ids and one bucket for the rest is at most the whole one): it can fail a gate
+// on that side, and passes none but on that side.
 func judgeGate(g schemas.Gate, m schemas.Metric, run *Run) Reason {
 	what := fmt.Sprintf("gate %s (%s %s)", g.Name, g.Kernel, g.Metric)
 	got := number(m.Value) + " " + m.Unit
 	if m.Unit != g.Unit {
 		return failed(what, got, "a value in "+g.Unit, run.PAE())
 	}
-	var holds bool
-	switch g.Compare {
-	case "<=":
-		holds = m.Value <= g.Value
-	case ">=":
-		holds = m.Value >= g.Value
-	case "==":
-		holds = m.Value == g.Value
-	}
-	if !holds || math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
+	if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
 		return failed(what, got, bound(g), run.PAE())
 	}
-	return passed(what, got, bound(g), run.PAE())
+	below, above := m.Value < g.Value, m.Value > g.Value // what the true value is known to be
+	exact := true
+	switch m.Identity["bound"] {
+	case "":
+	case "lower": // it is at least this much: it can be too large, and never small enough
+		below, exact, got = false, false, "at least "+got
+		above = above || (g.Compare == ">=" && m.Value == g.Value)
+	case "upper":
+		above, exact, got = false, false, "at most "+got
+		below = below || (g.Compare == "<=" && m.Value == g.Value)
+	default:
+		return Reason{What: what, Verdict: schemas.Undecided, Got: fmt.Sprintf("%s, a bound of the kind %q", got, m.Identity["bound"]), Want: bound(g), Claim: run.PAE()}
+	}
+	equal := exact && !below && !above
+	switch {
+	case g.Compare == "<=" && (below || equal), g.Compare == ">=" && (above || equal), g.Compare == "==" && equal:
+		return passed(what, got, bound(g), run.PAE())
+	case below || above || exact:
+		return failed(what, got, bound(g), run.PAE())
+	}
+	return Reason{What: what, Verdict: schemas.Undecided, Got: got + ", which tells nothing of the rest", Want: bound(g), Claim: run.PAE()}
 }
 
 func bound(g schemas.Gate) string { return g.Compare + " " + number(g.Value) + " " + g.Unit }

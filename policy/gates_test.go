@@ -31,6 +31,40 @@ func TestGates(t *testing.T) {
 			r.Metrics = append([]schemas.Metric{m}, r.Metrics...)
 		}), failed, []want{{"gates", failed, "got 3 nats"}, {"gates", schemas.Passed, "got 0.001 nats"}}},
 	})
+	t.Run("a divergence of the top ids and one bucket for the rest", func(t *testing.T) {
+		lower := func(m *schemas.Metric) { m.Identity = map[string]string{"domain": "real-ids", "bound": "lower"} }
+		w := newWorld(t)
+		metric("q8-evaluated", 1, "kl_mean", lower)(t, w)
+		check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), undecided, want{"gates", undecided, "at least 0.001 nats, which tells nothing of the rest, want <= 0.003 nats"})
+		w = newWorld(t)
+		metric("q8-evaluated", 1, "kl_mean", func(m *schemas.Metric) { lower(m); m.Value = 0.004 })(t, w)
+		check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), failed, want{"gates", failed, "at least 0.004 nats, want <= 0.003 nats"})
+	})
+	t.Run("two domains under a gate that names none", func(t *testing.T) {
+		w := newWorld(t)
+		edit("q8-evaluated", 1, func(r *schemas.Report) {
+			for _, m := range r.Metrics {
+				if m.Name == "nll_ratio" {
+					m.Identity = map[string]string{"domain": "padded"}
+					r.Metrics = append(r.Metrics, m)
+				}
+			}
+		})(t, w)
+		check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), undecided, want{"gates", undecided, "measured over the domains padded and real-ids, which cannot be compared"})
+	})
+	t.Run("a speed beside another resident model", func(t *testing.T) {
+		for alone, verdict := range map[string]schemas.Verdict{"yes": schemas.Passed, "no: another model was resident": undecided, "": undecided} {
+			w := newWorld(t)
+			class := w.Policy.Classes[policytest.Class]
+			class.Gates = append(class.Gates, schemas.Gate{Name: "speed", Kernel: "reload", Metric: "elapsed", Unit: "nanoseconds", Compare: "<=", Value: 10, Identity: map[string]string{"alone": "yes"}, Origin: "declared here"})
+			class.Checked = append(class.Checked, schemas.CheckRule{Uses: "reload", Of: "artifact", Kernels: []string{"reload"}})
+			w.Policy.Classes[policytest.Class] = class
+			rep := policytest.Report("reload", policytest.Artifact)
+			rep.Metrics = []schemas.Metric{{Name: "elapsed", Unit: "nanoseconds", Value: 1, Identity: map[string]string{"alone": alone}}}
+			w.Step(t, "q8-reloaded").Reports = []*schemas.Report{rep}
+			check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), verdict, want{"gates", verdict, "gate speed"})
+		}
+	})
 	t.Run("exactly at the bound", func(t *testing.T) {
 		w := newWorld(t)
 		metric("q8-evaluated", 1, "kl_mean", func(m *schemas.Metric) { m.Value = 0.003 })(t, w)
