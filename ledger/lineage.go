@@ -103,7 +103,7 @@ func (w *walk) from(ctx context.Context, start godigest.Digest, arrive Role) err
 
 // cross notes one entry as an edge, and returns the artifacts on its far side.
 func (w *walk) cross(ctx context.Context, i LeafIndex, at godigest.Digest, arrive Role) ([]godigest.Digest, error) {
-	r, err := w.log.record(ctx, i)
+	r, _, err := w.log.record(ctx, i)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (l *Log) Prove(ctx context.Context, index LeafIndex, checkpoint []byte) ([]
 	if index < 0 || int64(index) >= c.Size {
 		return nil, fmt.Errorf("ledger: prove %s: %w in the checkpoint of size %d; take a newer checkpoint", where(index), ErrNotFound, c.Size)
 	}
-	e, err := l.record(ctx, index)
+	e, _, err := l.record(ctx, index)
 	if err != nil {
 		return nil, err
 	}
