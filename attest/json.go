@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -87,7 +88,7 @@ func (w *jsonWalk) object(depth int) error {
 			return err
 		}
 		key := tok.(string) // the decoder lets nothing else stand before a colon
-		folded := strings.ToLower(key)
+		folded := fold(key)
 		if earlier, ok := seen[folded]; ok {
 			if earlier == key {
 				return w.fail("got the key %q twice, want it once", key)
@@ -103,6 +104,18 @@ func (w *jsonWalk) object(depth int) error {
 	}
 	_, err := w.token()
 	return err
+}
+
+// fold gives one spelling to all keys that encoding/json would take for each
+// other: simple case folding, by which "s" is also the long s, and "k" Kelvin's.
+func fold(key string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, key)
 }
 
 func (w *jsonWalk) array(depth int) error {

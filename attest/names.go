@@ -1,6 +1,7 @@
 package attest
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -55,6 +56,9 @@ func checkField(v any, field protoreflect.FieldDescriptor, path []string) error 
 		element = field.MapValue().Message()
 	}
 	if element == nil {
+		if field.Kind() == protoreflect.BytesKind {
+			return checkBase64(v, path)
+		}
 		return nil
 	}
 	switch {
@@ -80,6 +84,30 @@ func checkField(v any, field protoreflect.FieldDescriptor, path []string) error 
 		}
 	default:
 		return checkNames(v, element, path)
+	}
+	return nil
+}
+
+// checkBase64 takes base64 (RFC 4648 §4) in its one canonical form. protojson
+// also takes the URL alphabet, missing padding and stray bits at the end, so
+// that one signature could be written in many ways.
+func checkBase64(v any, path []string) error {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("at %s: got %s, want a string", pointer(path), kind(v))
+		}
+		raw, err := base64.StdEncoding.Strict().DecodeString(text)
+		if err != nil {
+			return fmt.Errorf("at %s: got %.60q, want base64 with padding: %w", pointer(path), text, err)
+		}
+		if base64.StdEncoding.EncodedLen(len(raw)) != len(text) { // the decoder skips line ends
+			return fmt.Errorf("at %s: got base64 with line ends, want none", pointer(path))
+		}
 	}
 	return nil
 }

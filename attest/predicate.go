@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
@@ -126,8 +127,49 @@ func sha256Digest(d godigest.Digest) bool {
 	return d.Validate() == nil && d.Algorithm() == godigest.SHA256
 }
 
+// shape reads JSON that passed [CheckJSON] into a struct, keys spelled exactly:
+// encoding/json alone takes them in any case.
 func shape(body []byte, v any) error {
+	var tree any
+	if err := json.Unmarshal(body, &tree); err != nil {
+		return err
+	}
+	if err := exactKeys(tree, reflect.TypeOf(v).Elem(), []string{"predicate"}); err != nil {
+		return err
+	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	return dec.Decode(v)
+}
+
+func exactKeys(v any, t reflect.Type, path []string) error {
+	switch v := v.(type) {
+	case []any:
+		for i, element := range v {
+			if t.Kind() != reflect.Slice {
+				break
+			}
+			if err := exactKeys(element, t.Elem(), append(path[:len(path):len(path)], strconv.Itoa(i))); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if t.Kind() != reflect.Struct {
+			break
+		}
+		known := map[string]reflect.Type{}
+		for i := range t.NumField() {
+			known[t.Field(i).Tag.Get("json")] = t.Field(i).Type
+		}
+		for key, value := range v {
+			field, ok := known[key]
+			if !ok {
+				return fmt.Errorf("at %s: got the unknown key %q", pointer(path), key)
+			}
+			if err := exactKeys(value, field, append(path[:len(path):len(path)], key)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
