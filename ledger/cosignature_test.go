@@ -2,16 +2,21 @@ package ledger_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"filippo.io/torchwood"
 	formatnote "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/storetest"
 	"github.com/weighmaster/weighmaster/ledger/witness/witnesstest"
@@ -153,31 +158,112 @@ func TestWitnessKeysAreDistinct(t *testing.T) {
 	}
 }
 
-// TestOtherImplementationsReadCosignatures holds ours and theirs against each
-// other, in both directions.
+// TestOtherImplementationsReadCosignatures gives what our tests sign to
+// transparency-dev's verifier, and what its signer makes to ours.
 func TestOtherImplementationsReadCosignatures(t *testing.T) {
-	_, checkpoint, _ := cosignedLog(t, 5)
+	_, checkpoint, log := cosignedLog(t, 5)
 	msg := w1.Cosign(checkpoint, moment)
-	theirs, err := torchwood.NewCosignatureVerifier(w1.String())
+	theirs, err := formatnote.NewVerifierForCosignatureV1(w1.String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	formats, err := formatnote.NewVerifierForCosignatureV1(w1.String())
+	n, err := note.Open(msg, note.VerifierList(theirs))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, v := range map[string]note.Verifier{"torchwood": theirs, "transparency-dev/formats": formats} {
-		n, err := note.Open(msg, note.VerifierList(v))
+	if at, err := formatnote.CoSigV1Timestamp(n.Sigs[0]); err != nil || !at.Equal(moment) {
+		t.Errorf("time %s, %v; want %s", at, err, moment)
+	}
+	secret, public, err := note.GenerateKey(rand.Reader, "witness.example/theirs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := formatnote.NewSignerForCosignatureV1(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = formatnote.VKeyToCosignatureV1(public); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := note.Open(checkpoint, note.VerifierList(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosigned, err := note.Sign(opened, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := ledger.ParseWitnessKeys(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := ledger.Cosignatures(cosigned, log, keys)
+	if err != nil || len(list) != 1 || time.Since(list[0].Time) > time.Hour {
+		t.Errorf("%v, %v; want theirs of just now", list, err)
+	}
+}
+
+// TestTorchwoodReadsCosignatures gives ours to the other reference implementation.
+func TestTorchwoodReadsCosignatures(t *testing.T) {
+	program := torchwood(t)
+	_, checkpoint, _ := cosignedLog(t, 5)
+	file := filepath.Join(t.TempDir(), "checkpoint")
+	if err := os.WriteFile(file, w2.Cosign(w1.Cosign(checkpoint, moment), moment), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program, "cosignatures", file, w1.String()).CombinedOutput()
+	if want := fmt.Sprintf("%s %d\n", w1.Name, moment.Unix()); err != nil || string(out) != want {
+		t.Errorf("%q, %v, want %q", out, err, want)
+	}
+	if out, err := exec.Command(program, "cosignatures", file, witnesstest.NewKey(w1.Name, 9).String()).CombinedOutput(); err == nil {
+		t.Errorf("%q for another key of the same name, want it refused", out)
+	}
+}
+
+// TestTorchwoodReadsProofs gives proofs to torchwood's checkpoint parser and
+// proofs of nodes.
+func TestTorchwoodReadsProofs(t *testing.T) {
+	program := torchwood(t)
+	log := inMemory().create(t)
+	entries := chain(t, log, 11)
+	vkey := storetest.VerifierKey(t, storetest.Origin, 1)
+	dir := t.TempDir()
+	check := func(proof, leaf []byte) (string, error) {
+		for name, data := range map[string][]byte{"proof": proof, "leaf": leaf} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := exec.Command(program, "proof", filepath.Join(dir, "proof"), filepath.Join(dir, "leaf"), vkey).CombinedOutput()
+		return string(out), err
+	}
+	for _, e := range entries[8:] {
+		proof, err := log.Prove(t.Context(), e.Index, nil)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatal(err)
 		}
-		if at, err := torchwood.CosignatureTimestamp(n.Sigs[0]); err != nil || at != moment.Unix() {
-			t.Errorf("%s: time %d, %v; want %d", name, at, err, moment.Unix())
+		leaf, err := e.Leaf.Canonical()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := note.Open(w1.Cosign(checkpoint, moment)[:len(msg)-10], note.VerifierList(v)); err == nil {
-			t.Errorf("%s accepts a cut note", name)
+		if out, err := check(proof, leaf); err != nil || out != fmt.Sprintf("%d 11\n", e.Index) {
+			t.Errorf("entry %d: %q, %v", e.Index, out, err)
+		}
+		leaf[20] ^= 1
+		if out, err := check(proof, leaf); err == nil {
+			t.Errorf("entry %d: %q for another leaf, want it refused", e.Index, out)
 		}
 	}
+}
+
+// torchwood is the reader that .ci/interop/install-witness builds.
+func torchwood(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("WEIGHMASTER_TORCHWOOD")
+	if program == "" {
+		shared.Missing(t, "WEIGHMASTER_TORCHWOOD does not name a reader made of filippo.io/torchwood; see .ci/interop/install-witness")
+	}
+	return program
 }
 
 func TestAddCosignatures(t *testing.T) {

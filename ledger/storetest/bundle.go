@@ -66,19 +66,30 @@ func Index(data []byte) (ledger.Index, error) {
 // processes have the same.
 func Keys(t testing.TB, origin string, number byte) (note.Signer, note.Verifier) {
 	t.Helper()
-	seed := make([]byte, ed25519.SeedSize)
-	copy(seed, origin)
-	seed[len(seed)-1] = number
-	key := ed25519.NewKeyFromSeed(seed)
-	text, err := note.NewEd25519VerifierKey(origin, key.Public().(ed25519.PublicKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := secretKey(origin, number)
+	text := VerifierKey(t, origin, number)
 	v, err := note.NewVerifier(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return signer{key, v}, v
+}
+
+// VerifierKey is the public key of Keys as text.
+func VerifierKey(t testing.TB, origin string, number byte) string {
+	t.Helper()
+	text, err := note.NewEd25519VerifierKey(origin, secretKey(origin, number).Public().(ed25519.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func secretKey(origin string, number byte) ed25519.PrivateKey {
+	seed := make([]byte, ed25519.SeedSize)
+	copy(seed, origin)
+	seed[len(seed)-1] = number
+	return ed25519.NewKeyFromSeed(seed)
 }
 
 type signer struct {

@@ -1,0 +1,31 @@
+package tiles
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// errTooLong says that a file has more bytes than it can have.
+var errTooLong = errors.New("too long")
+
+// read reads a file of at most limit bytes, without trusting its size.
+func read(fsys fs.FS, name string, limit int) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file", name))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > limit {
+		return nil, fmt.Errorf("%s: %w, want at most %d bytes", name, errTooLong, limit)
+	}
+	return data, nil
+}
