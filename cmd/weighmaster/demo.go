@@ -34,9 +34,11 @@ func (a *app) demoCommand() *cobra.Command {
 			"accept, deliver, reload, complete, verify. It needs no network and nothing installed. Its keys lie unencrypted in the folder: they protect nothing.",
 		Example: "  weighmaster demo\n  weighmaster demo --break",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if url, err := a.ledgerURL(); err != nil {
+			url, err := a.ledgerURL()
+			if err != nil {
 				return err
-			} else if url != "" && breakIt {
+			}
+			if url != "" && breakIt {
 				return usage("--break breaks copies of the folder, and a ledger in PostgreSQL is not in it: leave --ledger and %s away", ledgerVariable)
 			}
 			if err := a.demo(cmd.Context(), dir); err != nil {
@@ -45,7 +47,9 @@ func (a *app) demoCommand() *cobra.Command {
 			if breakIt {
 				return a.breakDemo(cmd.Context(), dir)
 			}
-			a.printf("\nNow break something: weighmaster demo --break\n")
+			if url == "" {
+				a.printf("\nNow break something: weighmaster demo --break\n")
+			}
 			return nil
 		},
 	}
@@ -105,8 +109,12 @@ func (a *app) demo(ctx context.Context, dir string) error {
 	a.printf("\n%.1f s in all. Look for yourself:\n\n", time.Since(start).Seconds())
 	self := "go run ./cmd/weighmaster"
 	a.printf("  %s verify %s --trust %s\n", self, file, filepath.Join(dir, trustFile))
-	a.printf("  %s lineage %s --project %s\n", self, file, dir)
-	a.printf("  %s log verify --project %s\n", self, dir)
+	where := "--project " + dir
+	if url, _ := a.ledgerURL(); url != "" { // which may hold a password
+		where += " --ledger URL"
+	}
+	a.printf("  %s lineage %s %s\n", self, file, where)
+	a.printf("  %s log verify %s\n", self, where)
 	return answered(verdict)
 }
 
