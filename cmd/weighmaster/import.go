@@ -35,17 +35,9 @@ func (a *app) importCommand() *cobra.Command {
 			"functionary of trust.yaml at the moment for which the other log vouches, and the digest of every evidence object. One failure imports nothing.\n" +
 			"The other log's checkpoint and proofs are kept in " + importedDir + "/: a log that was cut back or forked since the last import is found out (exit code 3).\n" +
 			"Private evidence stays behind. A second import of the same adds nothing.",
-		Example: "  weighmaster import model-BF16.gguf.evidence.zip\n  weighmaster import ../other-project --artifact sha256:…",
+		Example: "  weighmaster export work/bf16/model-BF16.gguf --out model-BF16.zip        (on the one machine, also of a file that was never delivered)\n  weighmaster import model-BF16.zip\n  weighmaster import ../other-project --artifact sha256:…",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			res, err := a.importFrom(cmd.Context(), args[0], artifact)
-			var lied *ledger.Contradiction
-			if errors.As(err, &lied) {
-				if err := a.answer(map[string]string{"contradiction": lied.Reason, "signed": string(lied.Signed), "other": string(lied.Other)}, func() {
-					a.printf("%s\n%s", lied.Signed, lied.Other)
-				}); err != nil {
-					return err
-				}
-			}
 			if err != nil {
 				return err
 			}
@@ -83,7 +75,7 @@ func (a *app) importFrom(ctx context.Context, path, artifact string) (importResu
 	switch kind {
 	case kindProject:
 		there := *a
-		there.project, there.ledger = path, ""
+		there.project, there.ownLedger = path, true
 		other, err := there.open(ctx, false)
 		if err != nil {
 			return importResult{}, fmt.Errorf("%s: %w", path, err)
@@ -102,7 +94,24 @@ func (a *app) importFrom(ctx context.Context, path, artifact string) (importResu
 	default:
 		return importResult{}, usage("%s is %s: nothing vouches for when they were signed; import an evidence package or a project", path, kind)
 	}
-	return p.take(ctx, in)
+	res, err := p.take(ctx, in)
+	var lied *ledger.Contradiction
+	if errors.As(err, &lied) {
+		return res, errors.Join(a.showContradiction(lied, in.pkg.Checkpoint), err)
+	}
+	return res, err
+}
+
+// showContradiction prints both sides: what the log signed before, and what it
+// says now.
+func (a *app) showContradiction(lied *ledger.Contradiction, now []byte) error {
+	other := lied.Other
+	if other == nil {
+		other = now
+	}
+	return a.answer(map[string]string{"contradiction": lied.Reason, "signed": string(lied.Signed), "other": string(other)}, func() {
+		a.printf("The log contradicts itself: %s.\nIt signed:\n\n%s\nand says now:\n\n%s\n", lied.Reason, quoted(string(lied.Signed)), quoted(string(other)))
+	})
 }
 
 // offer collects what a project has for another one: all of its log, or what an
@@ -117,11 +126,11 @@ func (p *project) offer(ctx context.Context, artifact string) (incoming, error) 
 		in.pkg, err = p.collectAll(ctx)
 		return in, err
 	}
-	d, err := digestArgument(ctx, artifact)
+	file, err := describe(ctx, artifact)
 	if err != nil {
 		return in, err
 	}
-	in.pkg, err = p.collect(ctx, evidence.File{Name: d.Encoded(), Digest: d})
+	in.pkg, err = p.collect(ctx, file)
 	return in, err
 }
 

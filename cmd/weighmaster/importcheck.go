@@ -146,6 +146,25 @@ func (p *project) recall(ctx context.Context, view *ledger.View, origin string) 
 	return newest, nil
 }
 
+// checkImported holds all that is kept of each other log against its key and
+// against itself.
+func (p *project) checkImported(ctx context.Context) error {
+	logs, err := p.imported.Logs()
+	if err != nil {
+		return err
+	}
+	for _, l := range logs {
+		key, err := p.keyOf(l.Origin())
+		if err != nil {
+			return err
+		}
+		if _, err := p.recall(ctx, ledger.NewView(key), l.Origin()); err != nil {
+			return &exitError{exitFalse, err}
+		}
+	}
+	return nil
+}
+
 func (p *project) examineEntries(ctx context.Context, pkg *evidence.Package, view *ledger.View, i *examined) ([]attest.Claim, error) {
 	var claims []attest.Claim
 	for n, bundle := range pkg.Bundles {

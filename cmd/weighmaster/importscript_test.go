@@ -1,19 +1,26 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	godigest "github.com/opencontainers/go-digest"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/weighmaster/weighmaster/fixtures"
+	"github.com/weighmaster/weighmaster/ledger/objects"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
 // machinesOnce makes two projects of one model on two machines once; scripts
@@ -140,6 +147,116 @@ func believe(project, other, functionary string) error {
 		}
 	}
 	return writeTrust(project, trust)
+}
+
+// cmdUnbelieve: unbelieve PROJECT log|functionary takes the word of the first
+// machine out of a project's trust file.
+func cmdUnbelieve(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	trust, err := readTrust(filepath.Join(dir, trustFile))
+	ts.Check(err)
+	switch args[1] {
+	case "log":
+		trust.Logs = nil
+	case "functionary":
+		trust.Functionaries = slices.DeleteFunc(trust.Functionaries, func(f schemas.Functionary) bool { return f.Name == "first" })
+	default:
+		ts.Fatalf("unbelieve %q", args[1])
+	}
+	ts.Check(writeTrust(dir, trust))
+}
+
+// cmdExpire: expire PROJECT ARCHIVE SECONDS lets the key of "first" expire that
+// many seconds after the newest entry of an evidence package, and returns when
+// it is expired.
+func cmdExpire(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	pkg, err := readPackage(ts.MkAbs(args[1]))
+	ts.Check(err)
+	at, err := time.Parse(time.RFC3339, pkg.Index.Entries[len(pkg.Index.Entries)-1].Leaf.Appended)
+	ts.Check(err)
+	seconds, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	at = at.Add(time.Duration(seconds) * time.Second)
+	trust, err := readTrust(filepath.Join(dir, trustFile))
+	ts.Check(err)
+	for i, f := range trust.Functionaries {
+		if f.Name == "first" {
+			trust.Functionaries[i].NotAfter = &at
+		}
+	}
+	ts.Check(writeTrust(dir, trust))
+	time.Sleep(time.Until(at))
+}
+
+// cmdPackage: package ARCHIVE WHAT [OTHER] tampers with an evidence package
+// and writes it as a whole one again.
+func cmdPackage(ts *testscript.TestScript, _ bool, args []string) {
+	pkg, err := readPackage(ts.MkAbs(args[0]))
+	ts.Check(err)
+	switch args[1] {
+	case "swap-bundles":
+		pkg.Bundles[0], pkg.Bundles[1] = pkg.Bundles[1], pkg.Bundles[0]
+	case "swap-proofs":
+		pkg.Proofs[0], pkg.Proofs[1] = pkg.Proofs[1], pkg.Proofs[0]
+	case "move-entry":
+		pkg.Index.Entries[2].Index += 7
+	case "another-time":
+		pkg.Index.Entries[0].Leaf.Appended = "2020-01-01T00:00:00Z"
+	case "proof-of":
+		other, err := readPackage(ts.MkAbs(args[2]))
+		ts.Check(err)
+		pkg.Proofs[0] = other.Proofs[0]
+	case "checkpoint-of":
+		other, err := readPackage(ts.MkAbs(args[2]))
+		ts.Check(err)
+		pkg.Checkpoint = other.Checkpoint
+	case "private":
+		pkg.Index.Withheld = append(pkg.Index.Withheld, pkg.Index.Objects[0])
+	case "stray":
+		body := []byte("a letter")
+		d := godigest.FromBytes(body)
+		pkg.Index.Objects = append(pkg.Index.Objects, evidence.Object{Digest: d, Size: int64(len(body)), MediaType: "text/plain"})
+		pkg.Objects[d] = body
+	case "missing":
+		delete(pkg.Objects, pkg.Index.Objects[0].Digest)
+		pkg.Index.Objects = pkg.Index.Objects[1:]
+	case "object":
+		d := pkg.Index.Objects[0].Digest
+		pkg.Objects[d] = append([]byte{'X'}, pkg.Objects[d][1:]...)
+	case "empty":
+		pkg.Bundles, pkg.Proofs, pkg.Index.Entries = nil, nil, []evidence.Entry{}
+	default:
+		ts.Fatalf("package %q", args[1])
+	}
+	var out bytes.Buffer
+	ts.Check(pkg.Write(&out))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))
+}
+
+// cmdPrivate: private PROJECT N marks the first N evidence objects private and
+// sets PRIVATE to the name of the first one's file below sha256.
+func cmdPrivate(ts *testscript.TestScript, _ bool, args []string) {
+	store, err := objects.Open(filepath.Join(ts.MkAbs(args[0]), evidenceDir))
+	ts.Check(err)
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ctx := context.Background()
+	var first []godigest.Digest
+	for o, err := range store.List(ctx) {
+		ts.Check(err)
+		if o.MediaType == "application/json" && len(first) < n {
+			first = append(first, o.Digest)
+		}
+	}
+	if len(first) != n {
+		ts.Fatalf("%d JSON objects, want at least %d", len(first), n)
+	}
+	for _, d := range first {
+		_, err := store.Mark(ctx, d, false)
+		ts.Check(err)
+	}
+	ts.Setenv("PRIVATE", first[0].Encoded()[:2]+"/"+first[0].Encoded())
 }
 
 func writeTrust(project string, trust schemas.Trust) error {

@@ -20,6 +20,9 @@ const ledgerVariable = "WEIGHMASTER_LEDGER"
 // ledgerURL returns the URL of a ledger outside the project folder, empty for
 // the project's own ledger.db.
 func (a *app) ledgerURL() (string, error) {
+	if a.ownLedger {
+		return "", nil
+	}
 	url, from := a.ledger, "--ledger"
 	if url == "" {
 		url, from = os.Getenv(ledgerVariable), ledgerVariable

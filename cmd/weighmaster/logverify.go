@@ -91,6 +91,9 @@ func (p *project) verifyLog(ctx context.Context, opt ledger.Options) (*logReport
 			return nil, claimsErr
 		}
 		report.Claims = len(claims)
+		if err := p.checkImported(ctx); err != nil {
+			return nil, err
+		}
 		check, err = p.checkEvidence(ctx, claims)
 	}
 	if err != nil {

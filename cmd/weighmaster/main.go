@@ -48,13 +48,14 @@ func (a *app) sayError(err error) {
 
 // app is what the verbs share: where to read and write, and the flags of every verb.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
-	json     bool
-	quiet    bool
-	project  string
-	ledger   string
-	progress string
+	in        io.Reader
+	out, err  io.Writer
+	json      bool
+	quiet     bool
+	project   string
+	ledger    string
+	ownLedger bool // another project's: --ledger says where this one's is
+	progress  string
 
 	passwordFD   string // --password-fd, a number; empty without it
 	fdPassword   []byte // what was read from it

@@ -40,13 +40,23 @@ func (p *project) packDelivered(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// pack writes one file's evidence package to a path.
+// describe is a file as a package names it. Of a digest nobody knows the name
+// and the size: such a package is there to be imported.
+func describe(ctx context.Context, artifact string) (evidence.File, error) {
+	if d := godigest.Digest(artifact); d.Validate() == nil {
+		return evidence.File{Name: d.Encoded(), Digest: d}, nil
+	}
+	sums, err := digest.File(ctx, artifact)
+	return evidence.File{Name: filepath.Base(artifact), Size: sums.Size, Digest: sums.SHA256}, err
+}
+
+// pack writes the evidence package of a file, or of a digest, to a path.
 func (p *project) pack(ctx context.Context, file, to string) error {
-	sums, err := digest.File(ctx, file)
+	described, err := describe(ctx, file)
 	if err != nil {
 		return err
 	}
-	pkg, err := p.collect(ctx, evidence.File{Name: filepath.Base(file), Size: sums.Size, Digest: sums.SHA256})
+	pkg, err := p.collect(ctx, described)
 	if err != nil {
 		return fmt.Errorf("evidence of %s: %w", file, err)
 	}

@@ -27,7 +27,8 @@ import (
 func scriptCommands(into map[string]func(*testscript.TestScript, bool, []string)) map[string]func(*testscript.TestScript, bool, []string) {
 	into["hub"], into["fails"], into["json"], into["jsonlines"], into["mode"], into["evaluation"] = cmdHub, cmdFails, cmdJSON, cmdJSONLines, cmdMode, cmdEvaluation
 	into["claimof"], into["proven"] = cmdClaimOf, cmdProven
-	into["machines"] = cmdMachines
+	into["machines"], into["unbelieve"], into["expire"], into["package"], into["private"] = cmdMachines, cmdUnbelieve, cmdExpire, cmdPackage, cmdPrivate
+	into["authority"], into["rotate"], into["addroot"] = cmdAuthority, cmdRotate, cmdAddRoot
 	return into
 }
 
