@@ -138,7 +138,7 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 	return &stages.Runner{
 		Project: p.dir, Pipeline: pipeline, Stages: stageTypes(), Signers: signers,
 		Append: func(ctx context.Context, bundle []byte) error {
-			_, err := p.log.Append(ctx, bundle)
+			_, err := p.record(ctx, bundle)
 			return err
 		},
 		Claims: p.allClaims, Objects: evidenceStore{p.objects}, Builder: stages.Builder{Version: version(), Digest: binary},

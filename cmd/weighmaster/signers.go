@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/weighmaster/weighmaster/attest/keys"
 	"github.com/weighmaster/weighmaster/attest/kms"
 	"github.com/weighmaster/weighmaster/attest/sigstore"
+	"github.com/weighmaster/weighmaster/ledger"
 )
 
 const (
@@ -62,6 +64,15 @@ func (a *app) signers(ctx context.Context, p *project) (map[string]attest.Signer
 		return nil, usage("%s holds no private keys; make one with weighmaster keygen", filepath.Join(p.dir, keysDir))
 	}
 	return out, nil
+}
+
+// record appends a bundle that the trust file believes now. What it does not
+// believe, such as the word of a retired key, is not appended: an entry stays.
+func (p *project) record(ctx context.Context, bundle []byte) (ledger.Entry, error) {
+	if _, err := p.verifier.Verify(ctx, bundle, time.Now()); err != nil {
+		return ledger.Entry{}, usage("nothing was appended, since %s does not believe what was signed: %w", trustFile, err)
+	}
+	return p.log.Append(ctx, bundle)
 }
 
 // signerOptions asks nobody for a timestamp unless --timestamp-url says whom.

@@ -69,7 +69,7 @@ func (a *app) withdrawCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entry, err := p.log.Append(ctx, bundle)
+			entry, err := p.record(ctx, bundle)
 			if err != nil {
 				return err
 			}
