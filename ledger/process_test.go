@@ -55,7 +55,12 @@ func TestChildAppends(t *testing.T) {
 // reopen opens the on-disk log in a folder.
 func reopen(t testing.TB, folder string) *site {
 	t.Helper()
-	s := &site{db: filepath.Join(folder, "ledger.db"), dir: filepath.Join(folder, "checkpoints")}
+	return reopenAt(t, filepath.Join(folder, "ledger.db"), filepath.Join(folder, "checkpoints"))
+}
+
+func reopenAt(t testing.TB, db, dir string) *site {
+	t.Helper()
+	s := &site{db: db, dir: dir}
 	store, err := sqlite.Open(context.Background(), s.db)
 	if err != nil {
 		t.Fatal(err)
