@@ -16,6 +16,8 @@ import (
 
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
+	"github.com/weighmaster/weighmaster/ledger/postgres"
+	"github.com/weighmaster/weighmaster/ledger/postgres/postgrestest"
 	"github.com/weighmaster/weighmaster/ledger/sqlite"
 	"github.com/weighmaster/weighmaster/ledger/storetest"
 )
@@ -30,6 +32,35 @@ const benchEntries = "WEIGHMASTER_BENCH_ENTRIES"
 // the log. "peak-MB" is the most memory that the process had while one
 // operation was measured, SQLite's included.
 func BenchmarkLedger(b *testing.B) {
+	benchSizes(b, func(b *testing.B) (*site, opener) {
+		s := onDisk(b)
+		return s, func(ctx context.Context) (ledger.Store, error) { return sqlite.Open(ctx, s.db) }
+	})
+}
+
+// BenchmarkLedgerPostgres is BenchmarkLedger with the log in a PostgreSQL server
+// on this machine.
+func BenchmarkLedgerPostgres(b *testing.B) {
+	server := postgrestest.Start(b)
+	benchSizes(b, func(b *testing.B) (*site, opener) {
+		url := server.URL(server.Database(b))
+		store, err := postgres.Create(b.Context(), url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { store.Close() })
+		s := &site{store: store, dir: filepath.Join(b.TempDir(), "checkpoints")}
+		if s.checkpoints, err = checkpoints.Create(s.dir); err != nil {
+			b.Fatal(err)
+		}
+		return s, func(ctx context.Context) (ledger.Store, error) { return postgres.Open(ctx, url) }
+	})
+}
+
+// opener opens a log's store as a new process does.
+type opener func(context.Context) (ledger.Store, error)
+
+func benchSizes(b *testing.B, create func(b *testing.B) (*site, opener)) {
 	sizes := os.Getenv(benchEntries)
 	if sizes == "" {
 		sizes = "1000"
@@ -39,7 +70,10 @@ func BenchmarkLedger(b *testing.B) {
 		if err != nil || n < stages {
 			b.Fatalf("%s=%q: want sizes of at least %d", benchEntries, sizes, stages)
 		}
-		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) { benchLedger(b, n) })
+		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {
+			s, open := create(b)
+			benchLedger(b, s, open, n)
+		})
 	}
 }
 
@@ -58,8 +92,7 @@ func stage(i int) []byte {
 
 func artifactName(i int) string { return fmt.Sprintf("artifact %d", i) }
 
-func benchLedger(b *testing.B, n int) {
-	s := onDisk(b)
+func benchLedger(b *testing.B, s *site, open opener, n int) {
 	log := s.create(b)
 	ctx := context.Background()
 	next := 0
@@ -91,7 +124,7 @@ func benchLedger(b *testing.B, n int) {
 			}
 		})
 	}
-	run("open", 0, func(b *testing.B, _ int) { s.openOnce(b) })
+	run("open", 0, func(b *testing.B, _ int) { s.openOnce(b, open) })
 	run("prove", 0, func(b *testing.B, i int) {
 		if _, err := log.Prove(ctx, ledger.LeafIndex(i*7919%n), nil); err != nil {
 			b.Fatal(err)
@@ -122,9 +155,9 @@ func benchLedger(b *testing.B, n int) {
 }
 
 // openOnce opens the log as a new process does, and closes it.
-func (s *site) openOnce(b *testing.B) {
+func (s *site) openOnce(b *testing.B, open opener) {
 	b.Helper()
-	store, err := sqlite.Open(context.Background(), s.db)
+	store, err := open(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
