@@ -21,7 +21,7 @@ import (
 const builder = "https://ci.example/owner/repository/build.yml@refs/heads/main"
 
 // deployed gives what an honest deployment answers; a test replaces a part.
-func deployed(t *testing.T, d *virtual.Deployment) sigstore.KeylessOptions {
+func deployed(t testing.TB, d *virtual.Deployment) sigstore.KeylessOptions {
 	t.Helper()
 	return sigstore.KeylessOptions{
 		Issuer: issuer, Subject: builder, Token: "none",
@@ -32,7 +32,7 @@ func deployed(t *testing.T, d *virtual.Deployment) sigstore.KeylessOptions {
 	}
 }
 
-func keylessBundle(t *testing.T, opts sigstore.KeylessOptions) []byte {
+func keylessBundle(t testing.TB, opts sigstore.KeylessOptions) []byte {
 	t.Helper()
 	signer, err := sigstore.NewKeylessSigner(opts)
 	if err != nil {
