@@ -18,6 +18,7 @@ const (
 	FixturesURI   = BaseURI + "schema/fixtures/v1"
 	ManifestURI   = BaseURI + "schema/manifest/v1"
 	ListingURI    = BaseURI + "schema/listing/v1"
+	EvidenceURI   = BaseURI + "schema/policy-evidence/v1"
 	ReviewURI     = BaseURI + "review/v1"     // predicate type
 	CompletionURI = BaseURI + "completion/v1" // predicate type
 	WithdrawalURI = BaseURI + "withdrawal/v1" // predicate type
