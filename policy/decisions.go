@@ -73,18 +73,16 @@ func (in *inquiry) judgeSummary(what, uri, want string, c attest.Claim) Reason {
 	case len(s.GetInputAttestations()) == 0:
 		return failed(what, "a decision that rests on nothing", want, c.PAE())
 	}
-	here := map[godigest.Digest]godigest.Digest{}
+	if f, fell := in.fallen[c.PAE()]; fell {
+		return failed(what, f.String(), want, c.PAE())
+	}
+	here := map[godigest.Digest]bool{}
 	for _, claim := range in.ev.Claims {
-		here[claim.Bundle()] = claim.PAE()
+		here[claim.Bundle()] = true
 	}
 	for _, a := range s.GetInputAttestations() {
-		d := godigest.NewDigestFromEncoded(godigest.SHA256, a.GetDigest()["sha256"])
-		pae, ok := here[d]
-		if !ok {
+		if d := godigest.NewDigestFromEncoded(godigest.SHA256, a.GetDigest()["sha256"]); !here[d] {
 			return Reason{What: what, Verdict: schemas.Undecided, Got: "it rests on attestation " + d.String() + ", which is not in the evidence", Want: want, Claim: c.PAE()}
-		}
-		if w, gone := in.withdrawn[pae]; gone {
-			return failed(what, fmt.Sprintf("it rests on claim %s, withdrawn: %s", pae, w.Reason), want, c.PAE())
 		}
 	}
 	return passed(what, "PASSED by "+c.Functionary(), want, c.PAE())
@@ -149,6 +147,10 @@ func (in *inquiry) judgeFinished(what, want string, done schemas.Completion, c a
 	for _, pae := range done.Finished {
 		if w, gone := in.withdrawn[pae]; gone {
 			r := failed(what, fmt.Sprintf("it lists claim %s, withdrawn: %s", pae, w.Reason), want, c.PAE())
+			return &r
+		}
+		if f, fell := in.fallen[pae]; fell {
+			r := failed(what, fmt.Sprintf("it lists claim %s: %s", pae, f), want, c.PAE())
 			return &r
 		}
 		if !slices.ContainsFunc(in.claims, func(other attest.Claim) bool { return other.PAE() == pae }) {

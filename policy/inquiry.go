@@ -21,6 +21,8 @@ type inquiry struct {
 
 	claims    []attest.Claim // without the withdrawn
 	withdrawn map[godigest.Digest]schemas.Withdrawal
+	taken     map[godigest.Digest]Taken  // as withdrawn
+	fallen    map[godigest.Digest]Fallen // decisions that rest on the withdrawn
 	runs      []*Run
 	used      map[*Run]bool
 	usedVSA   []attest.Claim

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
 	godigest "github.com/opencontainers/go-digest"
@@ -12,17 +14,80 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// dropWithdrawn takes out the claims that a later entry withdrew. Those whom
-// signers.withdraw names may withdraw any claim. Who signed a claim may take
-// back his own word, but not bad news: else a failing report would vanish by
-// the word of the one whom it speaks against.
-func (in *inquiry) dropWithdrawn() {
-	in.withdrawn = map[godigest.Digest]schemas.Withdrawal{}
-	signers := map[godigest.Digest][]string{}
-	said := map[godigest.Digest]attest.Claim{}
+// Taken is a claim that was taken back by somebody who may.
+type Taken struct {
+	Claim       godigest.Digest // PAE digest
+	By          godigest.Digest // PAE digest of the withdrawal
+	Functionary string          // who signed the withdrawal
+	schemas.Withdrawal
+}
+
+// Withdrawn finds the claims that count as taken back under a policy, by PAE
+// digest, and the decisions that fall with them.
+//
+// Those whom signers.withdraw names may withdraw any claim. Who signed a claim
+// may take back his own word, but not bad news: else a failing report would
+// vanish by the word of the one whom it speaks against. A withdrawal is never
+// taken back: the claim is made again instead. Of several withdrawals of a
+// claim the newest counts.
+func Withdrawn(p schemas.Policy, ev Evidence) (map[godigest.Digest]Taken, []Fallen, error) {
+	ev, err := ev.ordered()
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &inquiry{policy: p, ev: ev}
+	in.dropWithdrawn()
+	return in.taken, in.fallenList(), nil
+}
+
+// MayWithdraw tells why a functionary may not withdraw a claim, or nil.
+func MayWithdraw(p schemas.Policy, ev Evidence, functionary string, claim godigest.Digest) error {
+	in := &inquiry{policy: p, ev: ev}
+	return in.mayWithdraw(functionary, in.said(claim))
+}
+
+// said gives the claims with a PAE digest: one Statement by one or more signers.
+func (in *inquiry) said(pae godigest.Digest) []attest.Claim {
+	var list []attest.Claim
 	for _, c := range in.ev.Claims {
-		signers[c.PAE()] = append(signers[c.PAE()], c.Functionary())
-		said[c.PAE()] = c
+		if c.PAE() == pae {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (in *inquiry) mayWithdraw(functionary string, said []attest.Claim) error {
+	if len(said) == 0 {
+		return errors.New("there is no such claim")
+	}
+	if said[0].PredicateType() == attest.WithdrawalType {
+		return fmt.Errorf("claim %s is a withdrawal, and a withdrawal is not taken back; make the withdrawn claim again instead", said[0].PAE())
+	}
+	rule := in.policy.Signers["withdraw"].Functionaries
+	if slices.Contains(rule, functionary) {
+		return nil
+	}
+	var names []string
+	for _, c := range said {
+		names = append(names, c.Functionary())
+	}
+	want := fmt.Sprintf("one whom the policy's signers.withdraw names (%s)", strings.Join(rule, ", "))
+	switch {
+	case !slices.Contains(names, functionary):
+		return fmt.Errorf("%s may not take back claim %s, which %s signed; want its signer or %s", functionary, said[0].PAE(), strings.Join(names, " and "), want)
+	case in.badNews(said[0]):
+		return fmt.Errorf("%s signed claim %s, and it speaks against something: nobody takes back bad news by his own word; want %s", functionary, said[0].PAE(), want)
+	}
+	return nil
+}
+
+// dropWithdrawn takes out the claims that were taken back, see [Withdrawn].
+func (in *inquiry) dropWithdrawn() {
+	in.withdrawn, in.taken = map[godigest.Digest]schemas.Withdrawal{}, map[godigest.Digest]Taken{}
+	byPAE := map[godigest.Digest][]attest.Claim{}
+	for _, c := range in.ev.Claims {
+		byPAE[c.PAE()] = append(byPAE[c.PAE()], c)
 	}
 	for _, c := range in.ev.Claims {
 		if c.PredicateType() != attest.WithdrawalType {
@@ -33,9 +98,9 @@ func (in *inquiry) dropWithdrawn() {
 			in.notes = append(in.notes, Reason{Rule: "withdrawn", What: "withdrawal " + c.PAE().String(), Verdict: schemas.Undecided, Got: err.Error(), Want: "a readable withdrawal", Claim: c.PAE()})
 			continue
 		}
-		own := slices.Contains(signers[w.Claim], c.Functionary()) && !in.badNews(said[w.Claim])
-		if own || slices.Contains(in.policy.Signers["withdraw"].Functionaries, c.Functionary()) {
+		if in.mayWithdraw(c.Functionary(), byPAE[w.Claim]) == nil {
 			in.withdrawn[w.Claim] = w
+			in.taken[w.Claim] = Taken{Claim: w.Claim, By: c.PAE(), Functionary: c.Functionary(), Withdrawal: w}
 		}
 	}
 	for _, c := range in.ev.Claims {
@@ -50,6 +115,7 @@ func (in *inquiry) dropWithdrawn() {
 		}
 		in.notes = append(in.notes, Reason{Rule: "withdrawn", What: "claim of " + c.PredicateType(), Verdict: schemas.Passed, Got: got, Want: "not looked at", Claim: c.PAE()})
 	}
+	in.findFallen()
 }
 
 // badNews tells whether a claim speaks against something: a run or a report
