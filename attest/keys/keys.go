@@ -34,6 +34,7 @@ const (
 	typeCosign   = "ENCRYPTED COSIGN PRIVATE KEY" // written by cosign before 2.0
 	typePlain    = "PRIVATE KEY"
 	typePKCS8    = "ENCRYPTED PRIVATE KEY"
+	typeSEC1     = "EC PRIVATE KEY" // refused: it may be encrypted in OpenSSL's own way, by MD5
 	typePublic   = "PUBLIC KEY"
 	typeLog      = "ENCRYPTED WEIGHMASTER LOG KEY"
 	typePlainLog = "WEIGHMASTER LOG KEY"
@@ -91,7 +92,10 @@ func Load(doc []byte, password Password) (crypto.Signer, error) {
 	if !ok {
 		return nil, fmt.Errorf("private key: got %T, want %s", key, wantKinds)
 	}
-	return signer, supported(signer)
+	if err := supported(signer); err != nil {
+		return nil, err
+	}
+	return signer, nil
 }
 
 func load(doc []byte, password Password) (any, error) {
@@ -112,7 +116,11 @@ func load(doc []byte, password Password) (any, error) {
 	case typePKCS8:
 		return openPKCS8(block.Bytes, password)
 	}
-	return nil, fmt.Errorf("got a PEM block %.60q, want %q, %q or %q", block.Type, typeSigstore, typePlain, typePKCS8)
+	hint := ""
+	if block.Type == typeSEC1 {
+		hint = "; convert it with openssl pkcs8 -topk8"
+	}
+	return nil, fmt.Errorf("got a PEM block %.60q, want %q, %q or %q%s", block.Type, typeSigstore, typePlain, typePKCS8, hint)
 }
 
 // EncodePublic writes a public key in PEM (PKIX).
@@ -133,7 +141,10 @@ func LoadPublic(doc []byte) (crypto.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("public key: %w", err)
 	}
-	return pub, CheckPublic(pub)
+	if err := CheckPublic(pub); err != nil {
+		return nil, err
+	}
+	return pub, nil
 }
 
 // Digest identifies a public key: the sha256 of its DER (PKIX).
@@ -205,7 +216,7 @@ func oneBlock(doc []byte) (*pem.Block, error) {
 		return nil, errors.New("got no PEM block")
 	}
 	if len(block.Headers) > 0 {
-		return nil, errors.New("got a PEM block with headers, want none")
+		return nil, errors.New("got a PEM block with headers, want none; convert it with openssl pkcs8 -topk8")
 	}
 	if len(bytes.TrimSpace(rest)) > 0 {
 		return nil, fmt.Errorf("got %d bytes behind the PEM block, want none", len(rest))
