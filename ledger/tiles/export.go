@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/tlog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/internal/durable"
@@ -47,12 +49,14 @@ func Export(ctx context.Context, log *ledger.Log, folder string) (Result, error)
 		return Result{}, fmt.Errorf("tiles: the folder %s has a checkpoint of %d entries already and the newest one here has %d; nothing was written", folder, previous, c.Size)
 	}
 	w := &writer{folder: folder, nodes: log.Nodes(ctx)}
+	w.writes.SetLimit(parallel)
 	if previous < c.Size {
-		if err := w.tiles(ctx, log, max(previous, 0), c); err != nil {
+		err := w.tiles(ctx, log, max(previous, 0), c)
+		if err := errors.Join(err, w.writes.Wait()); err != nil {
 			return Result{}, err
 		}
 	}
-	res.Files = w.files
+	res.Files = int(w.files.Load())
 	if bytes.Equal(old, checkpoint) {
 		return res, nil
 	}
@@ -96,8 +100,12 @@ func begin(ctx context.Context, log *ledger.Log, folder string) ([]byte, int64, 
 type writer struct {
 	folder string
 	nodes  tlog.HashReader
-	files  int
+	writes errgroup.Group // each waits for the disk, so that many at once take little longer than one
+	files  atomic.Int64
 }
+
+// parallel bounds the files that are being written at a time.
+const parallel = 16
 
 // tiles writes everything that the tree of c has and the tree of the first size
 // entries has not.
@@ -119,10 +127,8 @@ func (w *writer) tiles(ctx context.Context, log *ledger.Log, size int64, c ledge
 			return err
 		}
 		if e.size%width == 0 || e.size == c.Size {
-			if err := w.write(path(tileAt(entriesLevel, (e.size-1)/width, e.size)), bundle); err != nil {
-				return err
-			}
-			bundle = bundle[:0]
+			w.write(path(tileAt(entriesLevel, (e.size-1)/width, e.size)), bundle)
+			bundle = nil // the writer's now
 		}
 	}
 	if err := e.partial(w.hashes); err != nil {
@@ -149,18 +155,24 @@ func (w *writer) hashes(t tlog.Tile, hashes []tlog.Hash) error {
 			return &ledger.EntryError{Finding: ledger.Finding{Check: ledger.CheckNodes, Where: fmt.Sprintf("node %d at level %d", t.N*width+int64(i), t.L*height), Got: stored[i].String(), Want: h.String() + " from the leaves"}}
 		}
 	}
-	return w.write(path(t), appendHashes(nil, hashes))
+	w.write(path(t), appendHashes(nil, hashes))
+	return nil
 }
 
-// write writes a file that never changes again.
-func (w *writer) write(name string, data []byte) error {
+// write begins to write a file; writes.Wait tells whether it was.
+func (w *writer) write(name string, data []byte) {
+	w.writes.Go(func() error { return w.file(name, data) })
+}
+
+// file writes a file that never changes again.
+func (w *writer) file(name string, data []byte) error {
 	file := filepath.Join(w.folder, filepath.FromSlash(name))
 	if err := durable.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("tiles: %w", err)
 	}
 	err := durable.Create(file, data, 0o444)
 	if err == nil {
-		w.files++
+		w.files.Add(1)
 		return nil
 	}
 	if !errors.Is(err, fs.ErrExist) {

@@ -101,35 +101,6 @@ func TestExportVerifies(t *testing.T) {
 	}
 }
 
-// TestLevels exports a tree that has tiles of three levels.
-func TestLevels(t *testing.T) {
-	const size = 65536 + 300
-	log, verifier, folder := exported(t, size)
-	v := verify(t, folder, verifier)
-	if !v.OK() {
-		t.Fatalf("%+v", v)
-	}
-	for _, name := range []string{"tile/0/x000/256", "tile/0/x000/257"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v, want none", name, err)
-		}
-	}
-	for _, name := range []string{"tile/0/255", "tile/0/256", "tile/0/257.p/44", "tile/1/000", "tile/1/001.p/1", "tile/2/000.p/1", "tile/entries/257.p/44"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			t.Error(err)
-		}
-	}
-	// The next export begins in the middle of all of them.
-	grow(t, log, "", size, size+500)
-	res, err := tiles.Export(t.Context(), log, folder)
-	if err != nil || res.Previous != size || res.Files > 10 {
-		t.Fatalf("%+v, %v, want few files", res, err)
-	}
-	if v := verify(t, folder, verifier); !v.OK() || v.Size != size+500 {
-		t.Errorf("%+v", v)
-	}
-}
-
 // TestIncremental: exports of a growing log leave what one export leaves, and
 // the tiles of every checkpoint that was in the folder.
 func TestIncremental(t *testing.T) {
