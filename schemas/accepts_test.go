@@ -57,7 +57,7 @@ func documents() []document {
 		}},
 		{schemas.TrustURI, &schemas.Trust{
 			Schema: schemas.TrustURI, Log: log, Witnesses: []schemas.WitnessKey{{Origin: "witness.example/w1", Key: "witness.example/w1+0a1b2c3d+BNJz", URL: "https://witness.example/w1"}}, TrustedRoot: "root.json", Deciders: []string{"gatekeeper"},
-			Functionaries: []schemas.Functionary{{Name: "producer", Key: pemKey, NotBefore: &moment, NotAfter: &moment}, {Name: "ci", Issuer: "i", Subject: "s"}},
+			Functionaries: []schemas.Functionary{{Name: "producer", Key: pemKey, NotBefore: &moment, NotAfter: &moment}, {Name: "ci", Issuer: "i", Subject: "s"}, {Name: "auditor", Keys: []schemas.FunctionaryKey{{Key: pemKey, NotBefore: &moment, NotAfter: &moment}}}},
 		}},
 		{schemas.ManifestURI, &digest.Manifest{Schema: digest.ManifestSchema, Files: []digest.Entry{{Name: "a/b.json", Size: 1, SHA256: sum, GitBlob: commit}}}},
 		{schemas.WithdrawalURI, &schemas.Withdrawal{Claim: sum, Reason: "why", Successor: sum}},
@@ -181,6 +181,9 @@ func TestSchemasReject(t *testing.T) {
 		{"no decisions", schemas.PolicyURI, "/decisions", map[string]any{}, "/decisions", "minimum 1"},
 		{"trust in nobody", schemas.TrustURI, "/functionaries", []any{}, "/functionaries", "minimum 1"},
 		{"a key and an identity", schemas.TrustURI, "/functionaries/0/issuer", "i", "/functionaries/0", "Either key, or"},
+		{"a key and a list of keys", schemas.TrustURI, "/functionaries/2/key", pemKey, "/functionaries/2", "Either key, or"},
+		{"a period beside a list of keys", schemas.TrustURI, "/functionaries/2/notAfter", "2026-03-01T00:00:00Z", "/functionaries/2", "Either key, or"},
+		{"an empty list of keys", schemas.TrustURI, "/functionaries/2/keys", []any{}, "/functionaries/2/keys", "minimum 1"},
 		{"an issuer without a subject", schemas.TrustURI, "/functionaries/1/subject", nil, "/functionaries/1", "Either key, or"},
 		{"a private key as trust", schemas.TrustURI, "/functionaries/0/key", "-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n", "/functionaries/0/key", "pattern"},
 		{"a date without a time", schemas.TrustURI, "/functionaries/0/notAfter", "2026-03-01", "/functionaries/0/notAfter", "date-time"},
