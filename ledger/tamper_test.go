@@ -341,6 +341,14 @@ func TestTwoSignedCheckpointsContradict(t *testing.T) {
 	if c.Other == nil || string(c.Other) == string(c.Signed) {
 		t.Error("the proof does not carry two checkpoints")
 	}
+	v, err := ledger.Verify(t.Context(), s.store, s.options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = wantContradiction(t, v.Contradiction, "the stored ones have another")
+	if c.Other == nil || string(c.Other) == string(c.Signed) {
+		t.Error("the full verification's proof does not carry two checkpoints")
+	}
 }
 
 func TestCheckpointFilesAltered(t *testing.T) {

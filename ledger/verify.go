@@ -255,8 +255,33 @@ func (l *Log) compare(ctx context.Context, v *Verification, c kept, n int64, roo
 			return fmt.Errorf("ledger: read the %s: %w", c.where, err)
 		}
 	}
-	v.Contradiction = &Contradiction{Reason: reason, Signed: msg, Size: v.Size, At: n, Root: root}
+	other, err := l.signedOtherwise(ctx, c)
+	if err != nil {
+		return err
+	}
+	v.Contradiction = &Contradiction{Reason: reason, Signed: msg, Other: other, Size: v.Size, At: n, Root: root}
 	return nil
+}
+
+// signedOtherwise finds another checkpoint of the same size that the log signed
+// for another root: a proof that needs no database. It is nil if none is kept.
+func (l *Log) signedOtherwise(ctx context.Context, c kept) ([]byte, error) {
+	for _, read := range []func() ([]byte, error){
+		func() ([]byte, error) { return l.opt.Checkpoints.At(ctx, c.size) },
+		func() ([]byte, error) { return l.opt.Checkpoints.Latest(ctx) },
+	} {
+		msg, err := read()
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ledger: read a checkpoint of size %d: %w", c.size, err)
+		}
+		if other, err := ParseCheckpoint(msg, l.opt.Verifier); err == nil && other.Size == c.size && other.Root != c.root {
+			return msg, nil
+		}
+	}
+	return nil, nil
 }
 
 // frontier holds, per level, the last complete node of a growing tree: all

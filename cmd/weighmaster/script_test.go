@@ -82,7 +82,7 @@ func runScripts(t *testing.T, dir string) {
 		Dir: dir,
 		Cmds: scriptCommands(map[string]func(*testscript.TestScript, bool, []string){
 			"demo": cmdDemo, "refused": cmdRefused, "flip": cmdFlip, "replace": cmdReplace, "zipreplace": cmdZipReplace, "unzip": cmdUnzip,
-			"zipdrop": cmdZipDrop, "bundle": cmdBundle, "sql": cmdSQL, "truncate": cmdTruncate, "dropstage": cmdDropStage, "writable": cmdWritable,
+			"zipdrop": cmdZipDrop, "bundle": cmdBundle, "sql": cmdSQL, "truncate": cmdTruncate, "evidence": cmdEvidence, "checkpoint": cmdCheckpoint, "dropstage": cmdDropStage, "writable": cmdWritable,
 		}),
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
