@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -14,7 +15,11 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 func TestConformance(t *testing.T) {
 	server := postgrestest.Shared(t)
-	storetest.Run(t, func(t *testing.T) ledger.Store { return create(t, server.URL(server.Database(t))) })
+	database, n := server.Database(t), 0
+	storetest.Run(t, func(t *testing.T) ledger.Store {
+		n++
+		return create(t, server.URL(database, fmt.Sprint("schema=log", n)))
+	})
 }
 
 func create(t testing.TB, url string) *postgres.Store {

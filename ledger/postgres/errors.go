@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -23,7 +24,7 @@ func (e *storeError) Unwrap() error { return e.cause }
 func (s *Store) fail(doing string, err error) error {
 	err = lostRace(err)
 	text := fmt.Sprintf("ledger/postgres: %s: %s: %v%s", s.at.name, doing, err, advice(err))
-	return &storeError{s.at.hide(text), err}
+	return &storeError{strings.ReplaceAll(s.at.hide(text), "\n\t", " "), err}
 }
 
 // lostRace maps the errors by which a server says that it undid the whole

@@ -24,7 +24,9 @@ func waitFor(t testing.TB, holds func() bool) {
 func options(t testing.TB, c ledger.Checkpoints) ledger.Options {
 	t.Helper()
 	signer, verifier := storetest.Keys(t, storetest.Origin, 1)
-	return ledger.Options{Origin: storetest.Origin, Signer: signer, Verifier: verifier, Checkpoints: c, Index: storetest.Index}
+	return ledger.Options{Origin: storetest.Origin, Signer: signer, Verifier: verifier, Checkpoints: c, Index: storetest.Index,
+		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	}
 }
 
 // verify checks the whole log, of which everything must hold.

@@ -168,6 +168,22 @@ func TestServerMustWriteThrough(t *testing.T) {
 	}
 }
 
+// TestStandbyIsRefused: a standby lags, which looks like a log whose end was cut.
+func TestStandbyIsRefused(t *testing.T) {
+	server := postgrestest.Start(t)
+	url := server.URL(server.Database(t))
+	s := create(t, url)
+	server.BecomeStandby(t)
+	_, err := postgres.Open(t.Context(), url)
+	wantRefused(t, "open", err, "the server is a standby, which may lag")
+	wantRefused(t, "create", postgres.Vacant(t.Context(), url), "the server is a standby")
+	// A store that was opened before makes its next connection to it.
+	waitFor(t, func() bool {
+		_, err := s.Size(t.Context())
+		return err != nil && strings.Contains(err.Error(), "the server is a standby")
+	})
+}
+
 // TestLogsOfOneDatabase keeps two logs apart.
 func TestLogsOfOneDatabase(t *testing.T) {
 	server := postgrestest.Shared(t)

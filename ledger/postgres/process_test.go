@@ -270,6 +270,42 @@ func TestServerKilled(t *testing.T) {
 	t.Logf("%d kills of the server, %d appends failed, %d acknowledged, %d entries", kills, len(failed), len(acknowledged), size)
 }
 
+// TestMachineKilled kills one machine after the other in the middle of its work,
+// while another appends on: the head is let go, and nothing is left half done.
+func TestMachineKilled(t *testing.T) {
+	const kills = 6
+	server := postgrestest.Shared(t)
+	url := server.URL(server.Database(t))
+	folders := machines(t, url, 2)
+	steady := startMachine(t, url, folders[0], "steady", 1_000_000)
+	var all []string
+	for k := range kills {
+		m := startMachine(t, url, folders[1], fmt.Sprint("life ", k), 1_000_000)
+		waitFor(t, func() bool { now, _ := m.heard(); return len(now) >= 3+k })
+		time.Sleep(time.Duration(k) * 900 * time.Microsecond)
+		if err := m.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-m.ended
+		if err := m.cmd.Wait(); err == nil {
+			t.Errorf("life %d ended well, want death by a signal", k)
+		}
+		acknowledged, failed := m.heard()
+		if len(failed) != 0 {
+			t.Errorf("life %d: %v", k, failed)
+		}
+		all = append(all, acknowledged...)
+		before, _ := steady.heard()
+		waitFor(t, func() bool { now, _ := steady.heard(); return len(now) > len(before)+1 })
+		wantWhole(t, url, folders, all)
+	}
+	steady.stdin.Close()
+	steady.wait(t)
+	acknowledged, _ := steady.heard()
+	size := wantWhole(t, url, folders, append(all, acknowledged...))
+	t.Logf("%d kills of a machine, %d acknowledged, %d entries", kills, len(all)+len(acknowledged), size)
+}
+
 // TestStoreOutlivesTheServer uses one store before and after a restart.
 func TestStoreOutlivesTheServer(t *testing.T) {
 	server := postgrestest.Start(t)

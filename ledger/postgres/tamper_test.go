@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -244,6 +245,42 @@ func TestOlderDatabasePutBack(t *testing.T) {
 	wantRefused(t, "open", openErr, "signed 13 entries and the store has only 12")
 	if v.Contradiction == nil || v.Contradiction.Size != 12 {
 		t.Errorf("verify: contradiction %v, want one at 12 entries", v.Contradiction)
+	}
+}
+
+// TestSplitBrain lets two machines append to two servers that were one, as when a
+// failover goes to a copy that lags: each has signed a tree that the other's does
+// not extend. Neither goes on, and the two checkpoints prove it.
+func TestSplitBrain(t *testing.T) {
+	server := postgrestest.Shared(t)
+	s := newSite(t, server, server.Database(t))
+	other := newSite(t, server, s.database) // the same 12 entries, as in a copy
+	append1 := func(s *site, payload string) *ledger.Log {
+		log, err := ledger.Open(t.Context(), s.store, options(t, s.checkpoints))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Append(t.Context(), storetest.Bundle(payload, nil, nil)); err != nil {
+			t.Fatal(err)
+		}
+		return log
+	}
+	left, right := append1(s, "left"), append1(other, "right")
+	signed, err := right.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lied *ledger.Contradiction
+	if _, err := left.Extends(t.Context(), signed); !errors.As(err, &lied) || len(lied.Signed) == 0 {
+		t.Errorf("the left one, told of the right one's checkpoint: %v, want a contradiction with its proof", err)
+	}
+	// The left machine, with its checkpoints, reaches the right server.
+	_, err = ledger.Open(t.Context(), other.store, options(t, s.checkpoints))
+	if !errors.As(err, &lied) || !strings.Contains(err.Error(), "the stored ones have another") {
+		t.Errorf("the left machine at the right server: %v, want a contradiction", err)
+	}
+	if newest, err := s.checkpoints.Newest(t.Context()); err != nil || newest != 13 {
+		t.Errorf("newest checkpoint %d, %v; want 13: nothing may have been signed", newest, err)
 	}
 }
 

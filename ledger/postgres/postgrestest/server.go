@@ -229,6 +229,17 @@ func (s *Server) Exec(t testing.TB, database string, statements ...string) {
 	}
 }
 
+// BecomeStandby ends the server and starts it as a standby of nobody, which
+// takes no writes.
+func (s *Server) BecomeStandby(t testing.TB) {
+	t.Helper()
+	s.StopAtOnce(t)
+	if err := os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart(t)
+}
+
 // Kill ends every process of the server with SIGKILL, as a loss of power would.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
