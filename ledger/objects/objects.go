@@ -78,16 +78,12 @@ func Open(dir string) (*Store, error) {
 	return &Store{root: filepath.Join(dir, "sha256")}, nil
 }
 
-// prepare makes the root. Whoever made it may not have made its name durable,
-// so every Store sees to it once.
+// prepare makes the root, once.
 func (s *Store) prepare() error {
 	if s.ready.Load() {
 		return nil
 	}
 	if err := durable.MkdirAll(s.root, 0o755); err != nil {
-		return err
-	}
-	if err := durable.SyncDir(filepath.Dir(s.root)); err != nil {
 		return err
 	}
 	s.ready.Store(true)
@@ -149,9 +145,6 @@ func (s *Store) Put(ctx context.Context, mediaType string, public bool, r io.Rea
 func (s *Store) name(o Object, temp *durable.Temp) error {
 	path := s.data(o.Digest)
 	if err := durable.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := durable.SyncDir(s.root); err != nil {
 		return err
 	}
 	err := temp.Create(path, 0o444)

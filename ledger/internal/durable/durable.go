@@ -114,23 +114,23 @@ func (t *Temp) Discard() {
 	system.Remove(t.name)
 }
 
-// MkdirAll makes a folder and those above it, and makes the new names durable.
+// MkdirAll makes a folder and those above it that are missing, and makes the
+// names durable, also that of a folder that was there: who made it may have
+// died before, or been told that the disk failed.
 func MkdirAll(path string, perm fs.FileMode) error {
-	if info, err := os.Stat(path); err == nil {
-		if !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("a file is in the way")}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: path, Err: errors.New("a file is in the way")}
+	case err != nil:
+		if parent := filepath.Dir(path); parent != path {
+			if err := MkdirAll(parent, perm); err != nil {
+				return err
+			}
 		}
-		return nil
-	}
-	parent := filepath.Dir(path)
-	if parent != path {
-		if err := MkdirAll(parent, perm); err != nil {
+		if err := system.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
-	// Another process may have been first and not have made the name durable.
-	if err := system.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return SyncDir(parent)
+	return SyncDir(filepath.Dir(path))
 }
