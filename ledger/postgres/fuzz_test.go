@@ -10,7 +10,7 @@ import (
 func FuzzURL(f *testing.F) {
 	const secret = "hunter2hunter2"
 	for _, rest := range []string{
-		"@h/d", "@h:5/d?schema=a", "@h/d?schema=A", "@h:x/d", "@/d?host=/run", "", "/d", "?x", "@h/d?sslmode=no", "@h/d?%zz", "@h/d?pool_max_conns=x", "@[::1]:5/d",
+		":", "@h/d", "@h:5/d?schema=a", "@h/d?schema=A", "@h:x/d", "@/d?host=/run", "", "/d", "?x", "@h/d?sslmode=no", "@h/d?%zz", "@h/d?pool_max_conns=x", "@[::1]:5/d",
 		"@h/d?schema=a&schema=b", "%zz@h/d", "@h,i/d", "@h/d?lock_timeout=1", "@h/d?sslcert=/nowhere&sslkey=/nowhere", "@h/d?connect_timeout=-1", "@h/d?default_query_exec_mode=x", "\x00@h/d", "@h/d?service=x",
 	} {
 		f.Add(rest)

@@ -54,7 +54,9 @@ func parse(raw string) (location, error) {
 	}
 	u.RawQuery = query.Encode()
 	if l.config, err = pgxpool.ParseConfig(u.String()); err != nil {
-		return location{}, fmt.Errorf("ledger/postgres: %s", l.hide(err.Error()))
+		// The reason alone: in front of it the URL is repeated.
+		_, reason, _ := strings.Cut(err.Error(), "`: ")
+		return location{}, fmt.Errorf("ledger/postgres: the URL cannot be used: %s: %s", l.hide(reason), want)
 	}
 	conn := l.config.ConnConfig
 	l.hidden = append(l.hidden, conn.Password)
@@ -87,6 +89,10 @@ var settings = map[string]string{
 // secrets collects every spelling of the passwords that a URL or the environment holds.
 func secrets(u *url.URL, query url.Values) []string {
 	var list []string
+	// A password that was not told apart from a host and a port.
+	if _, rest, ok := strings.Cut(u.Host, ":"); ok && strings.Trim(rest, "0123456789") != "" {
+		list = append(list, rest, strings.Trim(rest, ":"))
+	}
 	if password, ok := u.User.Password(); ok {
 		list = append(list, password, url.QueryEscape(password), url.PathEscape(password))
 		if _, encoded, ok := strings.Cut(u.User.String(), ":"); ok {

@@ -15,6 +15,7 @@ func TestNoErrorRepeatsAPassword(t *testing.T) {
 	t.Setenv("PGPASSWORD", "")
 	for name, url := range map[string]string{
 		"not encoded":             "postgres://u:" + secret + "@127.0.0.1:1/db",
+		"taken for a port":        "postgres://u:s3cr:",
 		"a bad port":              "postgres://u:" + encoded + "@127.0.0.1:port/db",
 		"a port out of range":     "postgres://u:" + encoded + "@127.0.0.1:99999/db",
 		"another scheme":          "mysql://u:" + encoded + "@127.0.0.1:1/db",
