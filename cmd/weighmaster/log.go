@@ -14,7 +14,7 @@ func (a *app) logCommand() *cobra.Command {
 		Use: "log", Short: "Show, check and prove the ledger's Merkle log", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.logShowCommand(), a.logCheckpointCommand(), a.logProveCommand(), a.logVerifyCommand())
+	cmd.AddCommand(a.logShowCommand(), a.logCheckpointCommand(), a.logProveCommand(), a.logVerifyCommand(), a.logExportCommand(), a.logWitnessCommand())
 	return cmd
 }
 

@@ -13,18 +13,32 @@ import (
 )
 
 func (a *app) logVerifyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "verify", Short: "Rehash every entry and hold the tree against every checkpoint kept outside", Args: cobra.NoArgs, Example: "  weighmaster log verify",
+	var elsewhere verifyElsewhere
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Rehash every entry and hold the tree against every checkpoint kept outside", Args: cobra.NoArgs,
+		Example: "  weighmaster log verify\n" +
+			"  weighmaster log verify --against /elsewhere/checkpoint\n" +
+			"  weighmaster log verify --tiles public/log --trust trust.yaml",
 		Long: "Verify rehashes every stored entry, reads again what each bundle is about, recomputes the tree and checks it against every checkpoint, checks every signature,\n" +
 			"and rehashes every evidence object. It tells everything that does not hold, also of a ledger that no other command opens.\n" +
 			"Exit code 3: the log contradicts itself; what is printed proves it to anyone who has the log's key. Exit code 1: a checkpoint's file or an evidence object was altered, or is missing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if elsewhere.tiles != "" {
+				return a.verifyTiles(cmd.Context(), elsewhere)
+			}
+			if elsewhere.trust != "" {
+				return usage("--trust goes with --tiles: a project has its own trust file")
+			}
+			against, err := elsewhere.checkpoints()
+			if err != nil {
+				return err
+			}
 			p, opt, err := a.unopened(cmd.Context(), false)
 			if err != nil {
 				return err
 			}
 			defer p.close()
-			report, err := p.verifyLog(cmd.Context(), opt)
+			report, err := p.verifyLog(cmd.Context(), opt, against...)
 			if err != nil {
 				return err
 			}
@@ -34,6 +48,8 @@ func (a *app) logVerifyCommand() *cobra.Command {
 			return report.exit()
 		},
 	}
+	elsewhere.flags(cmd)
+	return cmd
 }
 
 // logReport is the answer of log verify.
@@ -41,6 +57,7 @@ type logReport struct {
 	Size        int64            `json:"size"`        // entries rehashed
 	Root        tlog.Hash        `json:"root"`        // recomputed from the stored leaves
 	Checkpoints int              `json:"checkpoints"` // kept outside, that hold
+	Compared    int              `json:"compared"`    // given with --against, that hold
 	Claims      int              `json:"claims"`      // entries whose signatures hold
 	Objects     int              `json:"objects"`     // evidence objects that the claims name
 	Absent      int              `json:"absent"`      // of imported claims, private and not here
@@ -60,7 +77,7 @@ type logProof struct {
 	Root   tlog.Hash `json:"storedRoot"`      // root of the first At stored entries
 }
 
-func (p *project) verifyLog(ctx context.Context, opt ledger.Options) (*logReport, error) {
+func (p *project) verifyLog(ctx context.Context, opt ledger.Options, against ...[]byte) (*logReport, error) {
 	_, newest := opt.Checkpoints.Newest(ctx)
 	if _, latest := opt.Checkpoints.Latest(ctx); errors.Is(newest, ledger.ErrNotFound) && errors.Is(latest, ledger.ErrNotFound) {
 		return nil, ledger.ErrNoCheckpoint
@@ -76,10 +93,18 @@ func (p *project) verifyLog(ctx context.Context, opt ledger.Options) (*logReport
 			return nil, err
 		}
 	}
-	if lied != nil {
-		report.Proof = &logProof{
-			Reason: lied.Reason, Key: strings.TrimSpace(p.trust.Log.Key), Signed: string(lied.Signed), Other: string(lied.Other), Size: lied.Size, At: lied.At, Root: lied.Root,
+	for _, msg := range against {
+		if p.log == nil || lied != nil {
+			break // what is stored contradicts what lies beside it already
 		}
+		if _, err := p.log.Compare(ctx, msg); err == nil {
+			report.Compared++
+		} else if !errors.As(err, &lied) {
+			return nil, err
+		}
+	}
+	if lied != nil {
+		report.Proof = proofOf(lied, p.trust.Log.Key)
 	}
 	var check evidenceCheck
 	if p.log == nil {
@@ -107,6 +132,23 @@ func (p *project) verifyLog(ctx context.Context, opt ledger.Options) (*logReport
 // String is the report for people.
 func (r *logReport) String() string {
 	var b strings.Builder
+	b.WriteString(r.failures())
+	if r.Proof != nil {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%d entries, root %s, %d checkpoints outside the database, %d claims, %d evidence objects\n", r.Size, r.Root, r.Checkpoints, r.Claims, r.Objects)
+	if r.Compared > 0 {
+		fmt.Fprintf(&b, "%d checkpoints from elsewhere hold\n", r.Compared)
+	}
+	if r.Absent > 0 {
+		fmt.Fprintf(&b, "%d evidence objects of imported claims are not here: private evidence stays where it was made\n", r.Absent)
+	}
+	return b.String()
+}
+
+// failures are the findings and the proof.
+func (r *logReport) failures() string {
+	var b strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "FAIL %s\n", f)
 	}
@@ -120,11 +162,6 @@ func (r *logReport) String() string {
 		} else {
 			fmt.Fprintf(&b, "The stored tree has %d entries, and %d of them have the root %s.\nKeep this checkpoint and the database: anyone with the key and both can see it.\n", p.Size, p.At, p.Root)
 		}
-		return b.String()
-	}
-	fmt.Fprintf(&b, "%d entries, root %s, %d checkpoints outside the database, %d claims, %d evidence objects\n", r.Size, r.Root, r.Checkpoints, r.Claims, r.Objects)
-	if r.Absent > 0 {
-		fmt.Fprintf(&b, "%d evidence objects of imported claims are not here: private evidence stays where it was made\n", r.Absent)
 	}
 	return b.String()
 }

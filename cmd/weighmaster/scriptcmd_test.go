@@ -28,7 +28,9 @@ func scriptCommands(into map[string]func(*testscript.TestScript, bool, []string)
 	into["hub"], into["fails"], into["json"], into["jsonlines"], into["mode"], into["evaluation"] = cmdHub, cmdFails, cmdJSON, cmdJSONLines, cmdMode, cmdEvaluation
 	into["claimof"], into["proven"] = cmdClaimOf, cmdProven
 	into["machines"], into["unbelieve"], into["expire"], into["package"], into["private"] = cmdMachines, cmdUnbelieve, cmdExpire, cmdPackage, cmdPrivate
+	into["entry"], into["trust"] = cmdEntry, cmdTrust
 	into["authority"], into["rotate"], into["addroot"] = cmdAuthority, cmdRotate, cmdAddRoot
+	into["witness"], into["fork"] = cmdWitness, cmdFork
 	return into
 }
 
