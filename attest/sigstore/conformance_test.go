@@ -340,3 +340,78 @@ func TestConformanceClient(t *testing.T) {
 		}
 	}
 }
+
+// A bundle by a local key whose log entry or timestamp is not its own is
+// refused, although its signature is good.
+func TestConformanceLocalKeys(t *testing.T) {
+	root := shared.Path(t, "vectors", "sigstore-conformance")
+	folder := filepath.Join(root, "assets", "bundle-verify", "managed-key-happy-path")
+	read := func(path string) []byte {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	tr, err := LoadTrustedRoot(read(filepath.Join(root, "trusted_root.public-good.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := keys.LoadPublic(read(filepath.Join(folder, "key.pub")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	artifact := read(filepath.Join(root, "assets", "bundle-verify", "a.txt"))
+	open := func(vector string) map[string]any {
+		var b map[string]any
+		if err := json.Unmarshal(read(filepath.Join(root, "assets", "bundle-verify", vector, "bundle.sigstore.json")), &b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	material := func(b map[string]any) map[string]any { return b["verificationMaterial"].(map[string]any) }
+	proof := func(b map[string]any) map[string]any {
+		return material(b)["tlogEntries"].([]any)[0].(map[string]any)["inclusionProof"].(map[string]any)
+	}
+	ended := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		tamper func(map[string]any)
+		until  time.Time
+		want   reason
+	}{
+		{"untouched", func(map[string]any) {}, time.Time{}, reason{}},
+		{"the log entry of another artifact", func(b map[string]any) {
+			material(b)["tlogEntries"] = material(open("happy-path-v0.3"))["tlogEntries"]
+		}, time.Time{}, reason{attest.CheckLogEntry, "signature does not match"}},
+		{"a proof without a checkpoint", func(b map[string]any) { delete(proof(b), "checkpoint") }, time.Time{}, reason{attest.CheckBundle, "missing required checkpoint"}},
+		{"another root hash", func(b map[string]any) {
+			proof(b)["rootHash"] = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+		}, time.Time{}, reason{attest.CheckLogEntry, "root"}},
+		{"the timestamp of another signature", func(b map[string]any) {
+			material(b)["timestampVerificationData"] = material(open("bundle-with-sct-with-extensions"))["timestampVerificationData"]
+		}, time.Time{}, reason{attest.CheckTimestamp, "unable to verify"}},
+		{"a key that was retired before anybody saw the signature", func(map[string]any) {}, ended, reason{attest.CheckValidity, "expired"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := newVerifier([]Functionary{{Name: "signer", PublicKey: pub, NotAfter: c.until}}, Options{TrustedRoot: tr})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := open("managed-key-happy-path")
+			c.tamper(b)
+			body, err := json.Marshal(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = clientVerify(v, body, artifact)
+			var why *attest.VerificationError
+			switch {
+			case c.want.check == "" && err != nil:
+				t.Error(err)
+			case c.want.check != "" && (!errors.As(err, &why) || why.Check != c.want.check || !strings.Contains(err.Error(), c.want.words)):
+				t.Errorf("got %v, want it refused for %s: …%s…", err, c.want.check, c.want.words)
+			}
+		})
+	}
+}

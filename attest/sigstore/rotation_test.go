@@ -86,6 +86,7 @@ func TestUnusableKeyLists(t *testing.T) {
 		{"a period beside a list", []sigstore.Functionary{{Name: "a", NotAfter: now, Keys: []sigstore.Key{{PublicKey: key}}}}, "a period with each key"},
 		{"a list and an identity", []sigstore.Functionary{{Name: "a", Subject: "x", Keys: []sigstore.Key{{PublicKey: key}}}}, "one of them"},
 		{"a period that never was", []sigstore.Functionary{{Name: "a", Keys: []sigstore.Key{{PublicKey: key, NotBefore: now, NotAfter: now}}}}, "never sign"},
+		{"one identity under two names", []sigstore.Functionary{{Name: "a", Issuer: issuer, Subject: builder}, {Name: "b", Issuer: issuer, Subject: builder}}, "the identity of a"},
 		{"no key in the list", []sigstore.Functionary{{Name: "a", Keys: []sigstore.Key{{}}}}, "public key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

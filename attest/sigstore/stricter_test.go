@@ -158,13 +158,13 @@ func TestEnvelopeSpellings(t *testing.T) {
 		{"a key and a certificate", func(b map[string]any) {
 			b["verificationMaterial"].(map[string]any)["certificate"] = map[string]any{"rawBytes": "AAAA"}
 		}, false, attest.CheckBundle, "oneof"},
-		{"a million signatures", func(b map[string]any) {
-			list := make([]any, 1_000_000)
+		{"a hundred thousand signatures", func(b map[string]any) {
+			list := make([]any, 100_000)
 			for i := range list {
 				list[i] = map[string]any{}
 			}
 			envelope(b)["signatures"] = list
-		}, false, attest.CheckSignatures, "1000000 signatures"},
+		}, false, attest.CheckSignatures, "100000 signatures"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := sealed(t, key, attest.PayloadType, []byte(payload))
