@@ -7,21 +7,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/verify/bom"
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
 func (a *app) exportCommand() *cobra.Command {
-	var out, classic, signer, summary, lines string
+	var out, classic, signer, summary, lines, cyclonedx, spdx string
 	cmd := &cobra.Command{
 		Use: "export FILE", Short: "Write what the ledger knows of a file, for us or for other tools", Args: cobra.ExactArgs(1),
 		Long: "Export writes everything that the ledger says about a file into one package: its lineage, examinations, decisions, proofs, checkpoint, public evidence and the policy.\n" +
 			"For other tools it writes one of these instead, from claims that it has verified:\n" +
 			"  --in-toto DIR     for in-toto-verify: root.layout, its public key root.pub and a link a stage, signed anew with --signer's key\n" +
 			"  --jsonl FILE      every bundle on a line of its own, as gh attestation download writes them\n" +
-			"  --vsa FILE        the newest verification summary over the file as a DSSE envelope, for slsa-verifier verify-vsa",
+			"  --vsa FILE        the newest verification summary over the file as a DSSE envelope, for slsa-verifier verify-vsa\n" +
+			"  --cyclonedx FILE  a CycloneDX 1.6 ML-BOM: model card with the metrics of its evaluations, lineage as pedigree, stages as formulation\n" +
+			"  --spdx FILE       an SPDX 3.0.1 document in JSON-LD with the same, by the AI, Dataset and Build profiles",
 		Example: "  weighmaster export delivered/model-Q8_0.gguf --out model-Q8_0.gguf.evidence.zip\n" +
 			"  weighmaster export delivered/model-Q8_0.gguf --in-toto links/\n" +
-			"  weighmaster export delivered/model-Q8_0.gguf --vsa model-Q8_0.gguf.vsa.json",
+			"  weighmaster export delivered/model-Q8_0.gguf --vsa model-Q8_0.gguf.vsa.json\n" +
+			"  weighmaster export delivered/model-Q8_0.gguf --cyclonedx model-Q8_0.cdx.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := a.open(cmd.Context(), false)
 			if err != nil {
@@ -36,6 +40,10 @@ func (a *app) exportCommand() *cobra.Command {
 				names, err = p.exportSummary(ctx, args[0], summary)
 			case lines != "":
 				names, err = p.exportLines(ctx, args[0], lines)
+			case cyclonedx != "":
+				names, err = p.exportBOM(ctx, args[0], cyclonedx, bom.CycloneDX)
+			case spdx != "":
+				names, err = p.exportBOM(ctx, args[0], spdx, bom.SPDX)
 			default:
 				return a.exportPackage(ctx, p, args[0], out)
 			}
@@ -54,7 +62,9 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&signer, "signer", "producer", "whose key signs the layout and the links")
 	cmd.Flags().StringVar(&summary, "vsa", "", "write the newest verification summary into this new file instead")
 	cmd.Flags().StringVar(&lines, "jsonl", "", "write every bundle into this new file instead, one a line")
-	cmd.MarkFlagsMutuallyExclusive("out", "in-toto", "vsa", "jsonl")
+	cmd.Flags().StringVar(&cyclonedx, "cyclonedx", "", "write a CycloneDX 1.6 ML-BOM into this new file instead")
+	cmd.Flags().StringVar(&spdx, "spdx", "", "write an SPDX 3.0.1 document into this new file instead")
+	cmd.MarkFlagsMutuallyExclusive("out", "in-toto", "vsa", "jsonl", "cyclonedx", "spdx")
 	return cmd
 }
 

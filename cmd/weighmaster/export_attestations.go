@@ -89,6 +89,9 @@ func (p *project) bundles(ctx context.Context, claims []attest.Claim) ([][]byte,
 }
 
 func writeNew(to string, body []byte) ([]string, error) {
+	if exists(to) {
+		return nil, usage("%s: it exists; name a new file", to)
+	}
 	if err := keys.WriteNewPublic(to, body); err != nil {
 		return nil, usage("%v", err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weighmaster/weighmaster/attest/keys"
 	"github.com/weighmaster/weighmaster/attest/modelsigning"
 )
 
@@ -77,8 +76,8 @@ func (a *app) signModel(ctx context.Context, model, keyFile, out string, leave [
 	if err != nil {
 		return none, usage("%v", err)
 	}
-	if err := keys.WriteNewPublic(out, bundle); err != nil {
-		return none, usage("%v", err)
+	if _, err := writeNew(out, bundle); err != nil {
+		return none, err
 	}
 	return modelSigned{Signature: out, Model: m.Name, Files: len(m.Resources), Left: m.Left}, nil
 }
