@@ -39,11 +39,27 @@ type Edge struct {
 // that no entry names gives a graph without nodes. Each artifact is visited
 // once in each direction, so cycles end.
 func (l *Log) Lineage(ctx context.Context, artifact godigest.Digest) (Graph, error) {
+	return l.follow(ctx, artifact, Subject, Dependency)
+}
+
+// Ancestors is the part of [Log.Lineage] that leads up, to what the artifact
+// was made of.
+func (l *Log) Ancestors(ctx context.Context, artifact godigest.Digest) (Graph, error) {
+	return l.follow(ctx, artifact, Subject)
+}
+
+// Descendants is the part of [Log.Lineage] that leads down, to what was made of
+// the artifact.
+func (l *Log) Descendants(ctx context.Context, artifact godigest.Digest) (Graph, error) {
+	return l.follow(ctx, artifact, Dependency)
+}
+
+func (l *Log) follow(ctx context.Context, artifact godigest.Digest, arriving ...Role) (Graph, error) {
 	if err := checkDigest(artifact); err != nil {
 		return Graph{}, fmt.Errorf("ledger: lineage: %w", err)
 	}
 	w := walk{log: l, names: map[godigest.Digest]map[string]bool{}, edges: map[LeafIndex]*edge{}}
-	for _, arrive := range []Role{Subject, Dependency} {
+	for _, arrive := range arriving {
 		if err := w.from(ctx, artifact, arrive); err != nil {
 			return Graph{}, err
 		}

@@ -130,8 +130,14 @@ func edit(path, old, new string) error {
 	return os.WriteFile(path, []byte(strings.ReplaceAll(string(body), old, new)), 0o644)
 }
 
-// believe lets a project's trust file name another's log, and one of its functionaries.
-func believe(project, other, functionary string) error {
+// cmdTrust: trust PROJECT OTHER FUNCTIONARY... lets a project believe another's
+// log, and those of its functionaries whose names are free, or else under "other-".
+func cmdTrust(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(believe(ts.MkAbs(args[0]), ts.MkAbs(args[1]), args[2:]...))
+}
+
+// believe lets a project's trust file name another's log, and functionaries.
+func believe(project, other string, functionaries ...string) error {
 	trust, err := readTrust(filepath.Join(project, trustFile))
 	if err != nil {
 		return err
@@ -142,9 +148,13 @@ func believe(project, other, functionary string) error {
 	}
 	trust.Logs = append(trust.Logs, there.Log)
 	for _, f := range there.Functionaries {
-		if f.Name == functionary {
-			trust.Functionaries = append(trust.Functionaries, f)
+		if !slices.Contains(functionaries, f.Name) {
+			continue
 		}
+		if slices.ContainsFunc(trust.Functionaries, func(old schemas.Functionary) bool { return old.Name == f.Name }) {
+			f.Name = "other-" + f.Name
+		}
+		trust.Functionaries = append(trust.Functionaries, f)
 	}
 	return writeTrust(project, trust)
 }
@@ -232,6 +242,23 @@ func cmdPackage(ts *testscript.TestScript, _ bool, args []string) {
 	var out bytes.Buffer
 	ts.Check(pkg.Write(&out))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))
+}
+
+// cmdEntry: entry PROJECT TEXT sets CLAIM to the claim of the first entry whose
+// predicate type has the text.
+func cmdEntry(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	p, err := (&app{project: ts.MkAbs(args[0])}).open(ctx, false)
+	ts.Check(err)
+	defer p.close()
+	for e, err := range p.log.Entries(ctx) {
+		ts.Check(err)
+		if strings.Contains(e.Leaf.PredicateType, args[1]) {
+			ts.Setenv("CLAIM", e.Leaf.PAE.String())
+			return
+		}
+	}
+	ts.Fatalf("no entry of predicate type *%s*", args[1])
 }
 
 // cmdPrivate: private PROJECT N marks the first N evidence objects private and

@@ -59,13 +59,24 @@ func (a *app) statusCommand() *cobra.Command {
 			if partials == nil {
 				partials = []string{}
 			}
-			return a.answer(map[string]any{"stages": list, "partials": partials}, func() {
+			now, err := p.standing(cmd.Context(), claims)
+			if err != nil {
+				return err
+			}
+			back, fallen := now.back(), now.decisions("")
+			return a.answer(map[string]any{"stages": list, "partials": partials, "withdrawn": back, "fallen": fallen}, func() {
 				for _, s := range list {
 					if s.Runs == 0 {
 						a.printf("---  %-18s %-9s not run\n", s.Stage, s.Uses)
 						continue
 					}
 					a.printf("%s %-18s %-9s %s %s\n", mark(s.Verdict), s.Stage, s.Uses, s.Verdict, s.Failure)
+				}
+				for _, t := range back {
+					t.print(a)
+				}
+				for _, d := range fallen {
+					d.print(a)
 				}
 				if len(partials) > 0 {
 					a.printf("unfinished: %s\n", strings.Join(partials, ", "))
