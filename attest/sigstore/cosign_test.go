@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"os"
 	"os/exec"
@@ -269,9 +268,7 @@ func TestCosignSignsWithACertificateForUs(t *testing.T) {
 	c.write("statement.json", payload)
 	c.write("services.json", virtual.SigningConfig(url))
 	c.write("root.json", d.TrustedRoot(t, virtual.RootOptions{}))
-	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-	token := part(`{"alg":"RS256"}`) + "." + part(`{"email":"`+person+`","email_verified":true,"iss":"`+issuer+`","sub":"`+person+`","exp":9999999999}`) + "." + part("none")
-	c.must("attest-blob", "--statement", "statement.json", "--signing-config", "services.json", "--trusted-root", "root.json", "--identity-token", token, "--bundle", "theirs.json", "--yes")
+	c.must("attest-blob", "--statement", "statement.json", "--signing-config", "services.json", "--trusted-root", "root.json", "--identity-token", virtual.Token(person), "--bundle", "theirs.json", "--yes")
 
 	trust := func(issuer, subject string) attest.Verifier {
 		v, err := sigstore.NewVerifier([]sigstore.Functionary{{Name: "person", Issuer: issuer, Subject: subject}}, sigstore.Options{TrustedRoot: d.Material(t, virtual.RootOptions{})})

@@ -11,18 +11,15 @@ import (
 	"github.com/weighmaster/weighmaster/attest"
 )
 
-// KeylessOptions say who gives an identity a certificate, who logs its
-// signatures, and what all that must verify under. Clients of sigstore-go fill
-// them: sign.NewFulcio, sign.NewRekor, sign.NewTimestampAuthority. Nobody is
-// asked but those who are given.
+// KeylessOptions say whose identity signs, who is asked for it, and what all
+// that must verify under. Nobody is asked but the services that are given; see
+// [LoadSigningConfig].
 type KeylessOptions struct {
-	Issuer       string // OIDC issuer of the identity, exact
-	Subject      string // subject alternative name of the certificate, exact
-	Token        string // the OIDC token that the certificate authority is shown
-	Certificates sign.CertificateProvider
-	Log          sign.Transparency
-	Timestamps   Timestamper // nil where the log's entries carry a signed time
-	TrustedRoot  root.TrustedMaterial
+	Services
+	Issuer      string // OIDC issuer of the identity, exact
+	Subject     string // subject alternative name of the certificate, exact
+	Token       string // the OIDC token that the certificate authority is shown
+	TrustedRoot root.TrustedMaterial
 }
 
 type keyless struct {
@@ -44,7 +41,12 @@ func NewKeylessSigner(opts KeylessOptions) (attest.Signer, error) {
 	return keyless{opts, check}, nil
 }
 
-func (k keyless) Sign(ctx context.Context, statement *attest.Statement) ([]byte, error) {
+func (k keyless) Sign(ctx context.Context, statement *attest.Statement) (bundle []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil { // sigstore-go reads some answers without looking whether they are whole
+			bundle, err = nil, fmt.Errorf("keyless signing: a service's answer lacks what was asked: %v", r)
+		}
+	}()
 	pair, err := sign.NewEphemeralKeypair(nil)
 	if err != nil {
 		return nil, fmt.Errorf("keyless signing: %w", err)

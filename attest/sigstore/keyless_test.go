@@ -24,11 +24,12 @@ const builder = "https://ci.example/owner/repository/build.yml@refs/heads/main"
 func deployed(t testing.TB, d *virtual.Deployment) sigstore.KeylessOptions {
 	t.Helper()
 	return sigstore.KeylessOptions{
-		Issuer: issuer, Subject: builder, Token: "none",
-		Certificates: virtual.Identity{D: d, Issuer: issuer, Subject: builder, At: d.Now},
-		Log:          virtual.Log{D: d, At: d.Now.Add(time.Minute)},
-		Timestamps:   virtual.Clock{D: d, At: d.Now.Add(time.Minute)},
-		TrustedRoot:  d.Material(t, virtual.RootOptions{}),
+		Services: sigstore.Services{
+			Certificates: virtual.Identity{D: d, Issuer: issuer, Subject: builder, At: d.Now},
+			Log:          virtual.Log{D: d, At: d.Now.Add(time.Minute)},
+			Timestamps:   virtual.Clock{D: d, At: d.Now.Add(time.Minute)},
+		},
+		Issuer: issuer, Subject: builder, Token: "none", TrustedRoot: d.Material(t, virtual.RootOptions{}),
 	}
 }
 
@@ -92,6 +93,7 @@ func TestKeylessSigningBelievesNobody(t *testing.T) {
 		}, "integrated time outside certificate validity"},
 		{"an entry of another log", func(o *sigstore.KeylessOptions) { o.Log = virtual.Log{D: other, At: d.Now} }, "thrown away: logEntry"},
 		{"a log that says nothing", func(o *sigstore.KeylessOptions) { o.Log = mute{} }, "thrown away: logEntry"},
+		{"a log whose client panics", func(o *sigstore.KeylessOptions) { o.Log = broken{} }, "lacks what was asked"},
 		{"a log that refuses", func(o *sigstore.KeylessOptions) { o.Log = closed{} }, "the log is closed"},
 		{"a timestamp outside the certificate", func(o *sigstore.KeylessOptions) {
 			o.Timestamps = virtual.Clock{D: d, At: d.Now.Add(time.Hour)}
@@ -126,6 +128,12 @@ func TestKeylessSigningBelievesNobody(t *testing.T) {
 type mute struct{}
 
 func (mute) GetTransparencyLogEntry(context.Context, []byte, *protobundle.Bundle) error { return nil }
+
+type broken struct{}
+
+func (broken) GetTransparencyLogEntry(context.Context, []byte, *protobundle.Bundle) error {
+	panic("nil pointer, as Rekor's client gives for an answer without an ETag")
+}
 
 type closed struct{}
 
@@ -245,4 +253,29 @@ func logEntry(t *testing.T, d *virtual.Deployment, certificate, payload, sig []b
 		t.Fatal(err)
 	}
 	return protoJSON(t, b.VerificationMaterial.TlogEntries[0])
+}
+
+// A signing config, as cosign takes it, names the services of a keyless signature.
+func TestSigningConfig(t *testing.T) {
+	d := virtual.New(t)
+	url := virtual.Identity{D: d, Issuer: issuer, Subject: "person@example.org", At: d.Now}.Serve(t)
+	doc := string(virtual.SigningConfig(url))
+	services, err := sigstore.LoadSigningConfig([]byte(doc), d.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keylessBundle(t, sigstore.KeylessOptions{
+		Services: services, Issuer: issuer, Subject: "person@example.org", Token: virtual.Token("person@example.org"), TrustedRoot: d.Material(t, virtual.RootOptions{}),
+	})
+	for name, c := range map[string]struct{ doc, words string }{
+		"a key twice":              {strings.Replace(doc, `"caUrls"`, `"mediaType":"x","caUrls"`, 1), "twice"},
+		"another document":         {`{"mediaType":"application/json"}`, "signing config"},
+		"no certificate authority": {strings.Replace(doc, `"caUrls":[`, `"caUrls":[],"oidcUrls":[`, 1), "oidcUrls"},
+		"services of the future":   {strings.ReplaceAll(doc, "2020-01-01", "9020-01-01"), "certificate authority: no matching service"},
+		"a log of another time":    {strings.ReplaceAll(doc, `"majorApiVersion":1`, `"majorApiVersion":7`), "certificate authority: no matching service"},
+	} {
+		if _, err := sigstore.LoadSigningConfig([]byte(c.doc), d.Now); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, c.words)
+		}
+	}
 }
