@@ -37,6 +37,38 @@ func AtLine(name string, body []byte, err error) error {
 	return err
 }
 
+// CheckPeople refuses a policy that names somebody who is not trusted: a
+// functionary or a witness of that name does not exist. Errors are as of [Check].
+func CheckPeople(p schemas.Policy, functionaries, witnesses []string) error {
+	check := func(at place, names, known []string, what string) error {
+		for i, n := range names {
+			if !slices.Contains(known, n) {
+				return at.in(i).fault("unknown %s %q; the trust file names %s", what, n, strings.Join(known, ", "))
+			}
+		}
+		return nil
+	}
+	for _, uses := range sortedKeys(p.Signers) {
+		if err := check(place{"signers", uses, "functionaries"}, p.Signers[uses].Functionaries, functionaries, "functionary"); err != nil {
+			return err
+		}
+	}
+	for _, name := range sortedKeys(p.Decisions) {
+		if err := check(place{"decisions", name, "functionaries"}, p.Decisions[name].Functionaries, functionaries, "functionary"); err != nil {
+			return err
+		}
+	}
+	if p.Reviewers != nil {
+		if err := check(place{"reviewers", "functionaries"}, p.Reviewers.Functionaries, functionaries, "functionary"); err != nil {
+			return err
+		}
+	}
+	if p.Witnesses != nil {
+		return check(place{"witnesses", "names"}, p.Witnesses.Names, witnesses, "witness")
+	}
+	return nil
+}
+
 // place is where in a policy something stands.
 type place []string
 

@@ -41,6 +41,7 @@ type Decision struct {
 	Class    string          `json:"class"`
 	Artifact godigest.Digest `json:"artifact"`
 	Policy   godigest.Digest `json:"policy"`
+	At       time.Time       `json:"at,omitzero"` // the moment of asking
 	Verdict  schemas.Verdict `json:"verdict"`
 	Reasons  []Reason        `json:"reasons"`
 	// Claims are the bundle digests of every claim that the decision rests on, in log order.
@@ -86,7 +87,7 @@ func Decide(p schemas.Policy, ev Evidence, q Question) (Decision, error) {
 		return Decision{}, err
 	}
 	in := newInquiry(p, class, rule, ev, q)
-	d := Decision{Decision: q.Decision, Class: q.Class, Artifact: q.Artifact, Policy: q.Policy, Verdict: schemas.Passed, Reasons: slices.Clone(in.notes)}
+	d := Decision{Decision: q.Decision, Class: q.Class, Artifact: q.Artifact, Policy: q.Policy, At: q.At, Verdict: schemas.Passed, Reasons: slices.Clone(in.notes)}
 	// Standing looks at all that the others rest on, wherever it is listed.
 	names := slices.DeleteFunc(slices.Clone(rule.Requires), func(name string) bool { return name == "standing" })
 	if len(names) < len(rule.Requires) {

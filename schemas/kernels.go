@@ -92,6 +92,9 @@ var kernelMetrics = map[string]map[string]string{
 		"weights":                            "weights",
 	},
 	"reload": {
+		"fixtures_passed":   "fixtures",
+		"fixtures_total":    "fixtures",
+		"min_margin":        "logits",
 		"elapsed":           "nanoseconds",
 		"parity_mismatches": "prompts",
 		"prompts":           "prompts",

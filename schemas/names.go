@@ -30,7 +30,7 @@ func TensorTypes() []string { return slices.Clone(tensorTypes) }
 
 // metricIdentities are the names by which metrics tell what they are of. A
 // number with bound lower or upper is only known to be at least or at most that.
-var metricIdentities = []string{"alone", "bound", "corpus", "domain", "engine", "format", "ids", "kind", "language", "outcome", "reader", "reference", "scales", "tensor", "text", "tokens", "type"}
+var metricIdentities = []string{"alone", "bound", "corpus", "domain", "dtype", "engine", "format", "ids", "kind", "language", "outcome", "reader", "reference", "scales", "tensor", "text", "tokens", "type"}
 
 // MetricIdentities lists the names that a gate's identity may use, sorted.
 func MetricIdentities() []string { return slices.Clone(metricIdentities) }

@@ -102,7 +102,7 @@ func (a *app) root() *cobra.Command {
 		a.stageCommand("accept", "Decide over candidates under the policy"),
 		a.stageCommand("deliver", "Deliver accepted bytes"),
 		a.stageCommand("reload", "Load delivered bytes in a process without network and ask them something"),
-		a.inspectCommand(), a.compareCommand(), a.withdrawCommand(), a.statusCommand(), a.lineageCommand(),
+		a.inspectCommand(), a.compareCommand(), a.withdrawCommand(), a.reviewCommand(), a.statusCommand(), a.lineageCommand(),
 		a.verifyCommand(), a.policyCommand(), a.kernelsCommand(), a.exportCommand(), a.modelCommand(), a.logCommand(),
 		a.demoCommand(), a.versionCommand(), a.reloadChildCommand(),
 		a.importCommand(), a.later("report"),

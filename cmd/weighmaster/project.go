@@ -170,12 +170,6 @@ func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 	return list, nil
 }
 
-func (p *project) readPolicy() (schemas.Policy, []byte, error) {
-	var doc schemas.Policy
-	body, err := readDocument(p.dir, policyFile, schemas.PolicyURI, &doc)
-	return doc, body, err
-}
-
 func (p *project) readPipeline() (schemas.Pipeline, []byte, error) {
 	var doc schemas.Pipeline
 	body, err := readDocument(p.dir, pipelineFile, schemas.PipelineURI, &doc)
