@@ -30,16 +30,30 @@ var (
 	tool   = godigest.FromString("tool")
 )
 
-// claim signs and verifies the provenance of one stage run.
+// claim signs and verifies the provenance of one stage run that says nothing of its result.
 func claim(t *testing.T, key crypto.Signer, stage, product string, made godigest.Digest, dependencies ...*attest.ResourceDescriptor) attest.Claim {
 	t.Helper()
+	return ended(t, key, stage, product, made, "", 0, dependencies...)
+}
+
+// ended is a run with a verdict and exit status.
+func ended(t *testing.T, key crypto.Signer, stage, product string, made godigest.Digest, verdict string, status float64, dependencies ...*attest.ResourceDescriptor) attest.Claim {
+	t.Helper()
+	details := &provenance.RunDetails{Builder: &provenance.Builder{Id: "https://example.org/builder"}}
+	if verdict != "" {
+		annotations, err := structpb.NewStruct(map[string]any{"verdict": verdict, "exitStatus": status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		details.Byproducts = []*attest.ResourceDescriptor{{Name: "result", Digest: map[string]string{"sha256": tool.Encoded()}, Annotations: annotations}}
+	}
 	external, err := structpb.NewStruct(map[string]any{"stage": stage})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := attest.NewStatement([]*attest.ResourceDescriptor{{Name: product, Digest: map[string]string{"sha256": made.Encoded()}}}, attest.ProvenanceType, &provenance.Provenance{
 		BuildDefinition: &provenance.BuildDefinition{BuildType: "https://example.org/stage", ExternalParameters: external, ResolvedDependencies: dependencies},
-		RunDetails:      &provenance.RunDetails{Builder: &provenance.Builder{Id: "https://example.org/builder"}},
+		RunDetails:      details,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -229,9 +243,9 @@ func TestRunsRefuse(t *testing.T) {
 	if _, err := intoto.Runs(nil); err == nil || !strings.Contains(err.Error(), "no stage run") {
 		t.Errorf("no claims gave %v", err)
 	}
-	twice := append(chain(t, key), claim(t, key, "q8", "other.gguf", tool))
-	if _, err := intoto.Runs(twice); err == nil || !strings.Contains(err.Error(), "second run of stage q8") {
-		t.Errorf("two runs of one stage gave %v", err)
+	failed := []attest.Claim{ended(t, key, "q8", "model-Q8_0.gguf", model, "failed", 1)}
+	if _, err := intoto.Runs(failed); err == nil || !strings.Contains(err.Error(), "no stage run that passed") {
+		t.Errorf("a failed run gave %v", err)
 	}
 	if _, err := intoto.ExportLayout(nil, time.Now(), key); err == nil || !strings.Contains(err.Error(), "no steps") {
 		t.Errorf("a layout without steps gave %v", err)
@@ -249,5 +263,29 @@ func TestRunsRefuse(t *testing.T) {
 	name, body, err := intoto.ExportLink(intoto.Run{Stage: "a"}, key)
 	if err != nil || !strings.HasPrefix(name, "a.") || !json.Valid(body) || bytes.Contains(body, []byte("PRIVATE")) {
 		t.Errorf("an empty run gave %s %s, %v", name, body, err)
+	}
+}
+
+// TestRunsTakeTheNewestThatPassed: a stage that was tried again is one step.
+func TestRunsTakeTheNewestThatPassed(t *testing.T) {
+	key, err := keys.Generate(keys.ECDSA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := ended(t, key, "q8", "model-Q8_0.gguf", tool, "passed", 0, dependency("input/model", source))
+	again := ended(t, key, "q8", "model-Q8_0.gguf", model, "passed", 0, dependency("input/model", source))
+	runs, err := intoto.Runs([]attest.Claim{
+		claim(t, key, "source", "model.safetensors", source), first, again, again,
+		ended(t, key, "q8", "model-Q8_0.gguf", source, "undecided", 1, dependency("input/model", source)),
+	})
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("got %+v, %v", runs, err)
+	}
+	q8 := runs[1]
+	if q8.Products["q8/model-Q8_0.gguf"] != model || q8.ByProducts["return-value"] != 0 || q8.Materials["source/model.safetensors"] != source {
+		t.Errorf("got %+v", q8)
+	}
+	if _, told := runs[0].ByProducts["return-value"]; told {
+		t.Errorf("a run that says nothing of its result got the status %v", runs[0].ByProducts)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/in-toto/in-toto-golang/in_toto"
 	godigest "github.com/opencontainers/go-digest"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weighmaster/weighmaster/attest"
 )
@@ -30,43 +31,71 @@ type Run struct {
 // runs. Products are named <stage>/<subject>. A dependency that is the product
 // of an earlier run takes that product's name, so that rules can match the
 // two; any other keeps its own (input/…, tool/…, library/…).
+//
+// One Statement by several signers is one run. Runs whose result did not pass are
+// no steps; of several that passed in one stage the newest is the step, in its
+// own place in the order.
 func Runs(claims []attest.Claim) ([]Run, error) {
-	var runs []Run
-	made := map[godigest.Digest]string{}
-	taken := map[string]bool{}
+	type candidate struct {
+		stage      string
+		provenance *provenance.Provenance
+		claim      attest.Claim
+	}
+	newest := map[string]int{}
+	seen := map[godigest.Digest]bool{}
+	var list []candidate
 	for _, c := range claims {
-		if c.PredicateType() != attest.ProvenanceType {
+		if c.PredicateType() != attest.ProvenanceType || seen[c.PAE()] {
 			continue
 		}
-		r, err := read(c, made)
-		if err != nil {
+		seen[c.PAE()] = true
+		p := &provenance.Provenance{}
+		if err := protojson.Unmarshal(c.Predicate(), p); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", c.PAE(), err)
 		}
-		if taken[r.Stage] {
-			return nil, fmt.Errorf("claim %s: got a second run of stage %s, want one run for each step; leave out the earlier", c.PAE(), r.Stage)
+		stage := p.GetBuildDefinition().GetExternalParameters().GetFields()["stage"].GetStringValue()
+		if stage == "" {
+			return nil, fmt.Errorf("claim %s: externalParameters.stage: got none, want the stage's name", c.PAE())
 		}
-		taken[r.Stage] = true
+		if verdict, told := outcome(p, "verdict"); told && verdict.GetStringValue() != "passed" {
+			continue
+		}
+		newest[stage] = len(list)
+		list = append(list, candidate{stage, p, c})
+	}
+	var runs []Run
+	made := map[godigest.Digest]string{}
+	for i, c := range list {
+		if newest[c.stage] != i {
+			continue
+		}
+		r := newRun(c.stage, c.provenance, c.claim, made)
 		for _, name := range names(r.Products) {
 			made[r.Products[name]] = name
 		}
 		runs = append(runs, r)
 	}
 	if len(runs) == 0 {
-		return nil, errors.New("got no stage run among the claims; there is nothing to export")
+		return nil, errors.New("got no stage run that passed among the claims; there is nothing to export")
 	}
 	return runs, nil
 }
 
-func read(c attest.Claim, made map[godigest.Digest]string) (Run, error) {
-	p := &provenance.Provenance{}
-	if err := protojson.Unmarshal(c.Predicate(), p); err != nil {
-		return Run{}, err
+// outcome reads what the byproduct result notes of itself.
+func outcome(p *provenance.Provenance, key string) (*structpb.Value, bool) {
+	for _, b := range p.GetRunDetails().GetByproducts() {
+		if v, ok := b.GetAnnotations().GetFields()[key]; ok && b.GetName() == "result" {
+			return v, true
+		}
 	}
-	stage := p.GetBuildDefinition().GetExternalParameters().GetFields()["stage"].GetStringValue()
-	if stage == "" {
-		return Run{}, errors.New("externalParameters.stage: got none, want the stage's name")
+	return nil, false
+}
+
+func newRun(stage string, p *provenance.Provenance, c attest.Claim, made map[godigest.Digest]string) Run {
+	r := Run{Stage: stage, Materials: map[string]godigest.Digest{}, Products: map[string]godigest.Digest{}, ByProducts: map[string]any{}}
+	if status, told := outcome(p, "exitStatus"); told {
+		r.ByProducts["return-value"] = int(status.GetNumberValue())
 	}
-	r := Run{Stage: stage, Materials: map[string]godigest.Digest{}, Products: map[string]godigest.Digest{}, ByProducts: map[string]any{"return-value": 0}}
 	for _, d := range p.GetBuildDefinition().GetResolvedDependencies() {
 		if hex := d.GetDigest()["sha256"]; hex != "" {
 			digest := godigest.NewDigestFromEncoded(godigest.SHA256, hex)
@@ -82,7 +111,7 @@ func read(c attest.Claim, made map[godigest.Digest]string) (Run, error) {
 			r.Products[stage+"/"+strings.TrimSuffix(s.GetName(), "/")] = godigest.NewDigestFromEncoded(godigest.SHA256, hex)
 		}
 	}
-	return r, nil
+	return r
 }
 
 // ExportLink signs a run as an in-toto link. file is the name that verifiers
