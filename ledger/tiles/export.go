@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -48,7 +49,7 @@ func Export(ctx context.Context, log *ledger.Log, folder string) (Result, error)
 	if previous > c.Size {
 		return Result{}, fmt.Errorf("tiles: the folder %s has a checkpoint of %d entries already and the newest one here has %d; nothing was written", folder, previous, c.Size)
 	}
-	w := &writer{folder: folder, nodes: log.Nodes(ctx)}
+	w := &writer{folder: filepath.Clean(folder), nodes: log.Nodes(ctx), ready: map[string]bool{}}
 	w.writes.SetLimit(parallel)
 	if previous < c.Size {
 		err := w.tiles(ctx, log, max(previous, 0), c)
@@ -102,6 +103,9 @@ type writer struct {
 	nodes  tlog.HashReader
 	writes errgroup.Group // each waits for the disk, so that many at once take little longer than one
 	files  atomic.Int64
+
+	mu    sync.Mutex
+	ready map[string]bool // folders whose names are durable
 }
 
 // parallel bounds the files that are being written at a time.
@@ -167,7 +171,7 @@ func (w *writer) write(name string, data []byte) {
 // file writes a file that never changes again.
 func (w *writer) file(name string, data []byte) error {
 	file := filepath.Join(w.folder, filepath.FromSlash(name))
-	if err := durable.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := w.prepare(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("tiles: %w", err)
 	}
 	err := durable.Create(file, data, 0o444)
@@ -184,6 +188,33 @@ func (w *writer) file(name string, data []byte) error {
 	}
 	if !bytes.Equal(there, data) {
 		return fmt.Errorf("tiles: %s is there with other bytes (%d, want %d): it was altered, or is of another log; export into an empty folder", file, len(there), len(data))
+	}
+	// Whoever wrote it may have died before its name was durable.
+	if err := durable.SyncDir(filepath.Dir(file)); err != nil {
+		return fmt.Errorf("tiles: %w", err)
+	}
+	return nil
+}
+
+// prepare makes a folder below the exported one, once. Another process that made
+// it, or one above it, may have died before the name was durable.
+func (w *writer) prepare(dir string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ready[dir] {
+		return nil
+	}
+	if err := durable.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for d := dir; d != w.folder && len(d) > len(w.folder); d = filepath.Dir(d) {
+		if w.ready[d] {
+			break
+		}
+		if err := durable.SyncDir(filepath.Dir(d)); err != nil {
+			return err
+		}
+		w.ready[d] = true
 	}
 	return nil
 }
