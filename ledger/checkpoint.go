@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -38,6 +39,13 @@ func ParseCheckpoint(msg []byte, v note.Verifier) (Checkpoint, error) {
 			return Checkpoint{}, fmt.Errorf("ledger: checkpoint is not signed by %s (key hash %08x): %w", v.Name(), v.KeyHash(), err)
 		}
 		return Checkpoint{}, fmt.Errorf("ledger: checkpoint: %w", err)
+	}
+	for _, s := range n.Sigs {
+		// RFC 4648 section 3.5: a last character that has bits too many is
+		// another spelling of the same signature.
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
+			return Checkpoint{}, fmt.Errorf("ledger: checkpoint signature by %s is not canonical base64: %w", s.Name, err)
+		}
 	}
 	c, err := parseCheckpointText(n.Text)
 	if err != nil {
