@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -37,6 +38,28 @@ func cmdWitness(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	body = fmt.Appendf(body, "  - origin: %s\n    key: %s\n    url: %s\n", key.Name, key, url)
 	ts.Check(os.WriteFile(path, body, 0o644))
+}
+
+// cmdCosigned: cosigned DIR. Alters w1's cosignature on the checkpoint that has one.
+func cmdCosigned(ts *testscript.TestScript, _ bool, args []string) {
+	found := 0
+	ts.Check(filepath.WalkDir(filepath.Join(ts.MkAbs(args[0]), checkDir), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "latest" {
+			return err
+		}
+		body, err := os.ReadFile(path)
+		at := strings.Index(string(body), "— witness.example/w1 ")
+		if err != nil || at < 0 {
+			return err
+		}
+		found++
+		at += len("— witness.example/w1 ") + 20
+		body[at] = map[bool]byte{true: 'B', false: 'A'}[body[at] == 'A']
+		return errors.Join(os.Chmod(path, 0o644), os.WriteFile(path, body, 0o644))
+	}))
+	if found != 1 {
+		ts.Fatalf("%d checkpoints are cosigned, want 1", found)
+	}
 }
 
 // cmdFork: fork CHECKPOINT DIR OUT. Signs with the log key of the project a

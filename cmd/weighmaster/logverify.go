@@ -58,6 +58,7 @@ type logReport struct {
 	Root        tlog.Hash        `json:"root"`        // recomputed from the stored leaves
 	Checkpoints int              `json:"checkpoints"` // kept outside, that hold
 	Compared    int              `json:"compared"`    // given with --against, that hold
+	Cosigned    int              `json:"cosigned"`    // cosignatures by witnesses of trust.yaml, that hold
 	Claims      int              `json:"claims"`      // entries whose signatures hold
 	Objects     int              `json:"objects"`     // evidence objects that the claims name
 	Absent      int              `json:"absent"`      // of imported claims, private and not here
@@ -126,7 +127,7 @@ func (p *project) verifyLog(ctx context.Context, opt ledger.Options, against ...
 	}
 	report.Objects, report.Absent = check.named, check.absent
 	report.Findings = append(report.Findings, check.findings...)
-	return report, nil
+	return report, p.checkCosignatures(ctx, opt, report)
 }
 
 // String is the report for people.
@@ -139,6 +140,9 @@ func (r *logReport) String() string {
 	fmt.Fprintf(&b, "%d entries, root %s, %d checkpoints outside the database, %d claims, %d evidence objects\n", r.Size, r.Root, r.Checkpoints, r.Claims, r.Objects)
 	if r.Compared > 0 {
 		fmt.Fprintf(&b, "%d checkpoints from elsewhere hold\n", r.Compared)
+	}
+	if r.Cosigned > 0 {
+		fmt.Fprintf(&b, "%d cosignatures by witnesses hold\n", r.Cosigned)
 	}
 	if r.Absent > 0 {
 		fmt.Fprintf(&b, "%d evidence objects of imported claims are not here: private evidence stays where it was made\n", r.Absent)

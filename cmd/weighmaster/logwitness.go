@@ -174,3 +174,34 @@ func (p *project) shownLie(ctx context.Context, err error, before *ledger.Contra
 	}
 	return before
 }
+
+// checkCosignatures verifies what the witnesses of trust.yaml signed on the
+// checkpoints that are kept. That a cosignature was taken away cannot be seen
+// here: a policy that demands it sees it.
+func (p *project) checkCosignatures(ctx context.Context, opt ledger.Options, report *logReport) error {
+	keys, err := witnessKeys(p.trust)
+	if err != nil {
+		return usage("%s: witnesses: %v", trustFile, err)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	for size, err := range opt.Checkpoints.Sizes(ctx) {
+		if err != nil {
+			return err
+		}
+		msg, err := opt.Checkpoints.At(ctx, size)
+		if err != nil {
+			return err
+		}
+		if _, err := ledger.ParseCheckpoint(msg, opt.Verifier); err != nil {
+			continue // said already
+		}
+		found, err := ledger.Cosignatures(msg, opt.Verifier, keys)
+		report.Cosigned += len(found)
+		if err != nil && len(report.Findings) < ledger.MaxFindings {
+			report.Findings = append(report.Findings, ledger.Finding{Check: ledger.CheckNote, Where: fmt.Sprintf("checkpoint of size %d", size), Got: err.Error(), Want: "cosignatures that verify, or none"})
+		}
+	}
+	return nil
+}

@@ -29,8 +29,8 @@ func scriptCommands(into map[string]func(*testscript.TestScript, bool, []string)
 	into["claimof"], into["proven"] = cmdClaimOf, cmdProven
 	into["machines"], into["unbelieve"], into["expire"], into["package"], into["private"] = cmdMachines, cmdUnbelieve, cmdExpire, cmdPackage, cmdPrivate
 	into["entry"], into["trust"] = cmdEntry, cmdTrust
-	into["authority"], into["rotate"], into["addroot"] = cmdAuthority, cmdRotate, cmdAddRoot
-	into["witness"], into["fork"] = cmdWitness, cmdFork
+	into["authority"], into["identity"], into["rotate"], into["addroot"] = cmdAuthority, cmdIdentity, cmdRotate, cmdAddRoot
+	into["witness"], into["fork"], into["cosigned"] = cmdWitness, cmdFork, cmdCosigned
 	return into
 }
 
