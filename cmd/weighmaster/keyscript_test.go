@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +99,21 @@ func cmdAuthority(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[1], url+"/api/v1/timestamp")
 }
 
+// cmdIdentity: identity SUBJECT ROOT.json CONFIG.json. Serves a whole Sigstore
+// deployment that certifies everybody as SUBJECT, and writes its trusted root
+// and its signing config.
+func cmdIdentity(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("identity: got %q, want SUBJECT ROOT.json CONFIG.json", args)
+	}
+	t := scriptTB{ts: ts}
+	d := virtual.New(t)
+	url := virtual.Identity{D: d, Issuer: "https://issuer.example", Subject: args[0], At: d.Now.Add(-2 * time.Minute)}.Serve(t)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), d.TrustedRoot(t, virtual.RootOptions{}), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), virtual.SigningConfig(url), 0o600))
+	ts.Setenv("TOKEN", virtual.Token(args[0]))
+}
+
 // cmdRotate: rotate TRUST NAME RETIRED NEW.pub. Gives a functionary of a trust
 // file a list of keys: the one that it had, which expires in that many seconds
 // from now, and a new one that is good at once.
@@ -121,8 +135,17 @@ func cmdRotate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(path, body, 0o600))
 }
 
-// cmdAddRoot: addroot TRUST ROOT.json names a trusted root in a trust file.
+// cmdAddRoot: addroot TRUST ROOT.json [NAME SUBJECT]. Names a trusted root in a
+// trust file, and a functionary who is a certificate identity.
 func cmdAddRoot(ts *testscript.TestScript, _ bool, args []string) {
-	body := strings.TrimRight(ts.ReadFile(args[0]), "\n") + "\ntrustedRoot: " + args[1] + "\n"
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(body), 0o600))
+	path := ts.MkAbs(args[0])
+	trust, err := readTrust(path)
+	ts.Check(err)
+	trust.TrustedRoot = args[1]
+	if len(args) == 4 {
+		trust.Functionaries = append(trust.Functionaries, schemas.Functionary{Name: args[2], Issuer: "https://issuer.example", Subject: args[3]})
+	}
+	body, err := json.Marshal(trust) // JSON is YAML
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, body, 0o600))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,17 +22,41 @@ const (
 	privateSuffix   = ".pem" // a functionary's private key
 	publicSuffix    = ".pub" // its public key
 	referenceSuffix = ".kms" // in place of the private key: where a service keeps it
+	// identitySuffix is of a Sigstore signing config, in place of any key: a
+	// certificate identity signs, by fresh keys, over those services.
+	identitySuffix = ".signing-config.json"
 )
 
-// signers readies every functionary whose key lies in keys/, or whose key a
-// reference in keys/ names at a service.
+// tokenVariable has the OIDC token of a certificate identity; it is the one that cosign reads.
+const tokenVariable = "SIGSTORE_ID_TOKEN"
+
+// signers readies every functionary whose key lies in keys/, whose key a
+// reference there names at a service, or whose identity a signing config there
+// can have certified.
 func (a *app) signers(ctx context.Context, p *project) (map[string]attest.Signer, error) {
 	opts, err := a.signerOptions(p)
 	if err != nil {
 		return nil, err
 	}
+	local := func(open func(context.Context, string) (crypto.Signer, error)) func(string, string) (attest.Signer, error) {
+		return func(_, path string) (attest.Signer, error) {
+			key, err := open(ctx, path)
+			if err != nil {
+				return nil, err
+			}
+			signer, err := sigstore.NewSignerWith(key, opts)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			return signer, nil
+		}
+	}
 	out := map[string]attest.Signer{}
-	for _, suffix := range []string{privateSuffix, referenceSuffix} {
+	for suffix, open := range map[string]func(name, path string) (attest.Signer, error){
+		privateSuffix:   local(func(_ context.Context, path string) (crypto.Signer, error) { return a.loadKey(path) }),
+		referenceSuffix: local(openReference),
+		identitySuffix:  p.identitySigner,
+	} {
 		paths, err := filepath.Glob(filepath.Join(p.dir, keysDir, "*"+suffix))
 		if err != nil {
 			return nil, err
@@ -44,19 +67,10 @@ func (a *app) signers(ctx context.Context, p *project) (map[string]attest.Signer
 				continue
 			}
 			if out[name] != nil {
-				return nil, usage("%s has a private key and a reference to one; keep the one that signs", strings.TrimSuffix(path, suffix))
+				return nil, usage("%s has two of %s, %s and %s in %s; keep the one that signs", name, privateSuffix, referenceSuffix, identitySuffix, filepath.Dir(path))
 			}
-			var key crypto.Signer
-			if suffix == referenceSuffix {
-				key, err = openReference(ctx, path)
-			} else {
-				key, err = a.loadKey(path)
-			}
-			if err != nil {
+			if out[name], err = open(name, path); err != nil {
 				return nil, err
-			}
-			if out[name], err = sigstore.NewSignerWith(key, opts); err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
 			}
 		}
 	}
@@ -64,6 +78,47 @@ func (a *app) signers(ctx context.Context, p *project) (map[string]attest.Signer
 		return nil, usage("%s holds no private keys; make one with weighmaster keygen", filepath.Join(p.dir, keysDir))
 	}
 	return out, nil
+}
+
+// identitySigner signs as the certificate identity of a functionary of the trust file.
+func (p *project) identitySigner(name, path string) (attest.Signer, error) {
+	opts := sigstore.KeylessOptions{Token: os.Getenv(tokenVariable)}
+	for _, f := range p.trust.Functionaries {
+		if f.Name == name {
+			opts.Issuer, opts.Subject = f.Issuer, f.Subject
+		}
+	}
+	if opts.Subject == "" {
+		return nil, usage("%s: %s gives functionary %s no issuer and subject", path, trustFile, name)
+	}
+	trust, err := trustOptions(p.trust, filepath.Join(p.dir, trustFile))
+	if err != nil {
+		return nil, err
+	}
+	opts.TrustedRoot = trust.TrustedRoot
+	doc, err := readSome(path, sigstore.MaxTrustedRootBytes)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Services, err = sigstore.LoadSigningConfig(doc, time.Now()); err != nil {
+		return nil, usage("%s: %v", path, err)
+	}
+	signer, err := sigstore.NewKeylessSigner(opts)
+	switch {
+	case err != nil:
+		return nil, usage("%s: %v", path, err)
+	case opts.Token == "":
+		return noToken{name}, nil
+	}
+	return signer, nil
+}
+
+// noToken is a certificate identity without a token: no hindrance to those who
+// do not sign with it.
+type noToken struct{ name string }
+
+func (n noToken) Sign(context.Context, *attest.Statement) ([]byte, error) {
+	return nil, usage("functionary %s signs by a certificate: set %s to an OIDC token of the identity", n.name, tokenVariable)
 }
 
 // record appends a bundle that the trust file believes now. What it does not
@@ -108,17 +163,15 @@ func (a *app) loadKey(path string) (crypto.Signer, error) {
 	return key, nil
 }
 
+// maxReferenceFile bounds a file with a reference, in bytes.
+const maxReferenceFile = 4 << 10
+
 // openReference opens the key that a reference file names, as the public key
 // beside it declares.
 func openReference(ctx context.Context, path string) (crypto.Signer, error) {
-	f, err := os.Open(path)
+	body, err := readSome(path, maxReferenceFile)
 	if err != nil {
 		return nil, usage("%v", err)
-	}
-	defer f.Close()
-	body, err := io.ReadAll(io.LimitReader(f, 4<<10))
-	if err != nil {
-		return nil, err
 	}
 	declared := strings.TrimSuffix(path, referenceSuffix) + publicSuffix
 	doc, err := os.ReadFile(declared)

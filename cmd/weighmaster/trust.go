@@ -100,12 +100,18 @@ func readTrustedRoot(trust, name string) ([]byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(trust), name)
 	}
-	f, err := os.Open(name)
+	return readSome(name, sigstore.MaxTrustedRootBytes)
+}
+
+// readSome reads a file of at most so many bytes, or one byte more, at which
+// whoever reads it refuses it.
+func readSome(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, sigstore.MaxTrustedRootBytes+1))
+	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
 // witnessKeys are the keys of the witnesses whose cosignatures count.

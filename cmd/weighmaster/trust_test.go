@@ -49,8 +49,8 @@ func trustFolder(t *testing.T, d *virtual.Deployment, functionaries, rest string
 func keylessClaim(t *testing.T, d *virtual.Deployment) []byte {
 	t.Helper()
 	signer, err := sigstore.NewKeylessSigner(sigstore.KeylessOptions{
-		Issuer: ciIssuer, Subject: ciSubject, Certificates: virtual.Identity{D: d, Issuer: ciIssuer, Subject: ciSubject, At: d.Now},
-		Log: virtual.Log{D: d, At: d.Now}, TrustedRoot: d.Material(t, virtual.RootOptions{}),
+		Services: sigstore.Services{Certificates: virtual.Identity{D: d, Issuer: ciIssuer, Subject: ciSubject, At: d.Now}, Log: virtual.Log{D: d, At: d.Now}},
+		Issuer:   ciIssuer, Subject: ciSubject, TrustedRoot: d.Material(t, virtual.RootOptions{}),
 	})
 	if err != nil {
 		t.Fatal(err)
