@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	formatproof "github.com/transparency-dev/formats/proof"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/weighmaster/weighmaster/ledger"
@@ -118,6 +119,36 @@ func TestPinnedIdentity(t *testing.T) {
 	opt.Verifier = verifier
 	if _, err := ledger.Open(t.Context(), s.store, opt); err == nil || !strings.Contains(err.Error(), "the signing key is") {
 		t.Errorf("%v, want two keys that do not belong together refused", err)
+	}
+}
+
+// TestProofsOfOtherImplementations: a tlog-proof that transparency-dev/formats
+// writes is read as what it is.
+func TestProofsOfOtherImplementations(t *testing.T) {
+	log := inMemory().create(t)
+	entries := chain(t, log, 11)
+	_, verifier := storetest.Keys(t, storetest.Origin, 1)
+	for _, e := range entries {
+		ours, err := log.Prove(t.Context(), e.Index, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p formatproof.TLogProof
+		if err := p.Unmarshal(ours); err != nil {
+			t.Fatal(err)
+		}
+		theirs := p.Marshal()
+		if !bytes.Equal(theirs, ours) {
+			t.Errorf("entry %d: they write %q and we %q", e.Index, theirs, ours)
+		}
+		if _, err := ledger.VerifyProof(theirs, e.Leaf, verifier); err != nil {
+			t.Errorf("entry %d: %v", e.Index, err)
+		}
+		// An extra line is theirs to write and nobody's to believe.
+		p.ExtraData = []byte("trust me")
+		if _, err := ledger.VerifyProof(p.Marshal(), e.Leaf, verifier); err == nil || !strings.Contains(err.Error(), "nothing authenticates it") {
+			t.Errorf("entry %d: %v, want the extra line refused", e.Index, err)
+		}
 	}
 }
 
