@@ -76,9 +76,9 @@ func newStatement(model Model, ignored []string) (*attest.Statement, error) {
 		serialization["method"], serialization["shard_size"] = Shards, model.ShardSize
 	}
 	if len(ignored) > 0 {
-		paths := make([]any, len(ignored))
-		for i, p := range slices.Sorted(slices.Values(ignored)) {
-			paths[i] = p
+		var paths []any
+		for _, p := range slices.Compact(slices.Sorted(slices.Values(ignored))) {
+			paths = append(paths, p)
 		}
 		serialization["ignore_paths"] = paths
 	}

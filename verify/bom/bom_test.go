@@ -204,7 +204,7 @@ func TestReferencesAreDefined(t *testing.T) {
 	}
 	used := 0
 	for _, e := range spdx.Graph {
-		for _, key := range []string{"from", "to", "rootElement", "element", "createdBy", "originatedBy", "creationInfo"} {
+		for _, key := range []string{"from", "to", "rootElement", "element", "createdBy", "originatedBy", "suppliedBy", "creationInfo"} {
 			list, _ := e[key].([]any)
 			if s, ok := e[key].(string); ok {
 				list = []any{s}

@@ -22,9 +22,9 @@ type element map[string]any
 // bytes.
 //
 // The document does not claim conformance to the AI profile, which asks a
-// download location and a supplier of every package: intermediates have neither.
+// download location of every package: intermediates have none.
 func SPDX(c Chain) ([]byte, error) {
-	w := spdx{base: schemas.BaseURI + "spdx/" + c.Artifact.Digest.Encoded() + "#", created: stamp(c.Artifact.End), seen: map[godigest.Digest]bool{}, licences: map[string]string{}}
+	w := spdx{base: schemas.BaseURI + "spdx/" + c.Artifact.Digest.Encoded() + "#", created: stamp(c.Artifact.End), seen: map[godigest.Digest]bool{}, agents: map[string]string{}}
 	agent := w.add("SoftwareAgent", "weighmaster", element{"name": "weighmaster " + c.Tool})
 	w.graph = append([]element{{"type": "CreationInfo", "@id": "_:creation", "specVersion": "3.0.1", "created": w.created, "createdBy": []string{agent}}}, w.graph...)
 	root := w.model(c, c.Artifact)
@@ -62,7 +62,7 @@ type spdx struct {
 	graph     []element
 	relations int
 	seen      map[godigest.Digest]bool
-	licences  map[string]string // element by declared name
+	agents    map[string]string // element by functionary
 }
 
 // stamp is an SPDX date and time: UTC, whole seconds.
@@ -93,8 +93,12 @@ func (w *spdx) model(c Chain, m Made) string {
 		e["name"], e["software_packageVersion"], e["software_packageUrl"] = c.Repository, c.Revision, c.purl()
 		e["externalIdentifier"] = []element{{"type": "ExternalIdentifier", "externalIdentifierType": "packageUrl", "identifier": c.purl()}}
 		owner, _, _ := strings.Cut(c.Repository, "/")
-		e["originatedBy"] = []string{w.add("Organization", "publisher", element{"name": owner})}
+		publisher := w.add("Organization", "publisher", element{"name": owner})
+		e["originatedBy"], e["suppliedBy"] = []string{publisher}, publisher
 		delete(e, "builtTime") // it was fetched then, not built
+	}
+	if m.Uses != "acquire" {
+		e["suppliedBy"] = w.signer(m.Signers[0])
 	}
 	if len(m.Files) == 0 {
 		e["verifiedUsing"] = hash(m.Digest)
@@ -119,6 +123,15 @@ func (w *spdx) model(c Chain, m Made) string {
 		w.relate(id, "descendantOf", w.id("model-", d))
 	}
 	return id
+}
+
+// signer is a functionary, once.
+func (w *spdx) signer(name string) string {
+	if id, ok := w.agents[name]; ok {
+		return id
+	}
+	w.agents[name] = w.add("Agent", fmt.Sprintf("functionary-%d", len(w.agents)+1), element{"name": name})
+	return w.agents[name]
 }
 
 func entry(key, value string) element {
