@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -93,5 +94,57 @@ func TestLineageIsCapped(t *testing.T) {
 	g, err := log.Lineage(t.Context(), storetest.Digest("product"))
 	if err != nil || !g.Truncated || len(g.Nodes) != ledger.MaxGraphNodes {
 		t.Errorf("%d nodes, truncated %v, %v; want %d and truncated", len(g.Nodes), g.Truncated, err, ledger.MaxGraphNodes)
+	}
+}
+
+// TestLineageOfAThousandStages follows a chain of a thousand stages between
+// other entries, from its middle, up, down and both ways.
+func TestLineageOfAThousandStages(t *testing.T) {
+	const n = 1000
+	for name, s := range map[string]*site{"memory": inMemory(), "disk": onDisk(t)} {
+		t.Run(name, func(t *testing.T) {
+			log := s.create(t)
+			var bundles [][]byte
+			for i := range n {
+				bundles = append(bundles, step(i), storetest.Bundle(fmt.Sprint("other ", i), []string{fmt.Sprint("other ", i)}, []string{"tool"}))
+			}
+			if _, err := log.AppendAll(t.Context(), bundles); err != nil {
+				t.Fatal(err)
+			}
+			middle := storetest.Digest("file 400")
+			for _, c := range []struct {
+				name   string
+				follow func(context.Context, godigest.Digest) (ledger.Graph, error)
+				edges  int
+			}{{"both", log.Lineage, n}, {"up", log.Ancestors, 400}, {"down", log.Descendants, n - 400}} {
+				g, err := c.follow(t.Context(), middle)
+				if err != nil || g.Truncated || len(g.Edges) != c.edges {
+					t.Errorf("%s: %d edges, truncated %v, %v; want %d", c.name, len(g.Edges), g.Truncated, err, c.edges)
+				}
+			}
+		})
+	}
+}
+
+// TestLineageFansOut follows one source into many products, and one tool that
+// is in everything; the graph is whole, or says that it is not.
+func TestLineageFansOut(t *testing.T) {
+	const n = ledger.MaxBatchEntries
+	log := inMemory().create(t)
+	var bundles [][]byte
+	for i := range n {
+		bundles = append(bundles, storetest.Bundle(fmt.Sprint("product ", i), []string{fmt.Sprint("product ", i)}, []string{"source", "tool"}))
+	}
+	if _, err := log.AppendAll(t.Context(), bundles); err != nil {
+		t.Fatal(err)
+	}
+	g, err := log.Descendants(t.Context(), storetest.Digest("source"))
+	if err != nil || g.Truncated || len(g.Edges) != n || len(g.Nodes) != n+1 {
+		t.Errorf("%d edges and %d nodes, truncated %v, %v; want %d and %d", len(g.Edges), len(g.Nodes), g.Truncated, err, n, n+1)
+	}
+	// One of many: its own way up and down, not its siblings.
+	g, err = log.Lineage(t.Context(), storetest.Digest("product 7"))
+	if err != nil || g.Truncated || len(g.Edges) != 1 || len(g.Nodes) != 3 {
+		t.Errorf("%d edges and %d nodes, truncated %v, %v; want 1 and 3", len(g.Edges), len(g.Nodes), g.Truncated, err)
 	}
 }

@@ -193,6 +193,8 @@ func TestSchemasReject(t *testing.T) {
 		{"deciders who are nobody", schemas.TrustURI, "/deciders", []any{}, "/deciders", "minimum 1"},
 		{"a policy pinned by a word", schemas.TrustURI, "/policies", []any{"latest"}, "/policies/0", "pattern"},
 		{"no policy pinned", schemas.TrustURI, "/policies", []any{}, "/policies", "minimum 1"},
+		{"a list of no other logs", schemas.TrustURI, "/logs", []any{}, "/logs", "minimum 1"},
+		{"another log without a key", schemas.TrustURI, "/logs", []any{map[string]any{"origin": "a.example/log"}}, "/logs/0", "key"},
 		{"a secret log key as trust", schemas.TrustURI, "/log/key", "PRIVATE+KEY+x+0a1b2c3d+AdJz", "/log/key", "pattern"},
 		{"a withdrawal without a reason", schemas.WithdrawalURI, "/reason", "", "/reason", "length"},
 		{"a withdrawal of no claim", schemas.WithdrawalURI, "/claim", nil, "/", "claim"},

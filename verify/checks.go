@@ -164,6 +164,33 @@ func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
 	return k.passed("%d claims", len(s.claims))
 }
 
+// moment is when the entry at a place was appended: by the word of the pinned
+// log, or of the log that it was imported from if that is believed too.
+func (s *state) moment(i int) (time.Time, error) {
+	e := s.in.Package.Index.Entries[i]
+	leaf := e.Leaf
+	for _, log := range s.v.Logs {
+		if e.Imported == nil || e.Imported.Origin != log.Name() {
+			continue
+		}
+		leaf = e.Imported.Leaf
+		if leaf.Bundle != e.Leaf.Bundle {
+			return time.Time{}, fmt.Errorf("imported from %s as bundle %s, which is another one", log.Name(), leaf.Bundle)
+		}
+		if _, err := ledger.VerifyProof(s.in.Package.VouchedFor(i), leaf, log); err != nil {
+			return time.Time{}, fmt.Errorf("imported from %s: %w", log.Name(), err)
+		}
+	}
+	for _, appended := range []string{e.Leaf.Appended, leaf.Appended} {
+		if at, err := time.Parse(time.RFC3339, appended); err != nil {
+			return at, err
+		} else if at.After(s.v.At) {
+			return at, fmt.Errorf("appended %s, which is after now", appended)
+		}
+	}
+	return time.Parse(time.RFC3339, leaf.Appended)
+}
+
 // claimOf turns the bundle at a place of the package into a claim, at the moment that its log took it in.
 func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string, claim attest.Claim, at time.Time, bad *Finding) {
 	const want = "one valid signature by a functionary of the trust file"
@@ -177,11 +204,8 @@ func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string
 	}
 	e := s.in.Package.Index.Entries[i]
 	where = fmt.Sprintf("bundle of entry %d", e.Index)
-	// The pinned log vouches for the moment; keys must have been valid then.
-	at, err := time.Parse(time.RFC3339, e.Leaf.Appended)
-	if err == nil && at.After(s.v.At) {
-		err = fmt.Errorf("appended %s, which is after now", e.Leaf.Appended)
-	}
+	// A log vouches for the moment; keys must have been valid then.
+	at, err := s.moment(i)
 	if err == nil {
 		claim, err = s.v.Claims.Verify(ctx, bundle, at)
 	}

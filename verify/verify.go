@@ -21,16 +21,19 @@ import (
 )
 
 // Verifier holds whom to believe. There is no default trust: every field is
-// required, but for Policies, Witnesses and Deciders.
+// required, but for Logs, Policies, Witnesses and Deciders.
 //
 // A policy names who may decide, and it travels in the package. Who signs for
 // any stage could therefore write a policy that lets himself decide. So a
 // reader pins the policy, by Policies or by [Input.Policy], or says who may
 // decide, by Deciders; without any of these the policy is undecided.
 type Verifier struct {
-	Claims   attest.Verifier
-	Log      note.Verifier
-	Origin   string // of the log that the trust file pins
+	Claims attest.Verifier
+	Log    note.Verifier
+	Origin string // of the log that the trust file pins
+	// Logs are other logs whose word counts for when an entry that was imported
+	// from them was there. Without them the pinned log's word counts alone.
+	Logs     []note.Verifier
 	Decision string // which decision must hold: accept, deliver or redistribute
 	At       time.Time
 	// Policies, where there are any, are the only policies (sha256 of their bytes) that may have decided.

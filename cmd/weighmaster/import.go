@@ -57,7 +57,6 @@ func (a *app) importCommand() *cobra.Command {
 // incoming is what is to be imported.
 type incoming struct {
 	pkg     *evidence.Package
-	missing []godigest.Digest // evidence that the other project should have
 	extends func(ctx context.Context, checkpoint []byte) error
 }
 
@@ -156,6 +155,11 @@ func (p *project) take(ctx context.Context, in incoming) (importResult, error) {
 	if err := p.imported.Log(in.pkg.Index.Origin).Keep(ctx, i.size, in.pkg.Checkpoint, i.entries); err != nil {
 		return res, err
 	}
+	for _, e := range i.earlier {
+		if err := p.imported.Log(e.origin).Keep(ctx, e.size, e.checkpoint, []imported.Entry{e.entry}); err != nil {
+			return res, err
+		}
+	}
 	for from := 0; from < len(i.bundles); from += ledger.MaxBatchEntries {
 		if _, err := p.log.AppendAll(ctx, i.bundles[from:min(from+ledger.MaxBatchEntries, len(i.bundles))]); err != nil {
 			return res, err
@@ -193,8 +197,8 @@ func (p *project) appended(leaf ledger.Leaf) (time.Time, error) {
 	return time.Parse(time.RFC3339, leaf.Appended)
 }
 
-// origin tells which log an entry came from: another one, whose proof verifies,
-// or the project's own.
+// origin tells which log an entry came from: of the others whose proofs verify
+// the one that had it first, or else the project's own.
 func (p *project) origin(bundle godigest.Digest) (string, imported.Entry, error) {
 	if p.others == nil {
 		logs, err := p.imported.Logs()
@@ -203,6 +207,7 @@ func (p *project) origin(bundle godigest.Digest) (string, imported.Entry, error)
 		}
 		p.others = append([]*imported.Log{}, logs...)
 	}
+	origin, first := p.trust.Log.Origin, imported.Entry{}
 	for _, l := range p.others {
 		kept, err := l.Entry(bundle)
 		if errors.Is(err, ledger.ErrNotFound) {
@@ -218,9 +223,11 @@ func (p *project) origin(bundle godigest.Digest) (string, imported.Entry, error)
 		if _, err := ledger.VerifyProof(kept.Proof, kept.Leaf, key); err != nil {
 			return "", imported.Entry{}, &exitError{exitFalse, fmt.Errorf("%s: bundle %s of log %s: %w", importedDir, bundle, l.Origin(), err)}
 		}
-		return l.Origin(), kept, nil
+		if first.Proof == nil || kept.Leaf.Appended < first.Leaf.Appended { // RFC 3339 of one form sorts by time
+			origin, first = l.Origin(), kept
+		}
 	}
-	return p.trust.Log.Origin, imported.Entry{}, nil
+	return origin, first, nil
 }
 
 func openImported(dir string) *imported.Store { return imported.Open(filepath.Join(dir, importedDir)) }

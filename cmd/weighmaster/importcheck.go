@@ -14,6 +14,7 @@ import (
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/imported"
 	"github.com/weighmaster/weighmaster/policy"
+	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
@@ -23,6 +24,15 @@ type examined struct {
 	size    int64 // entries under the other log's checkpoint
 	bundles [][]byte
 	entries []imported.Entry // as bundles
+	earlier []earlier        // what still other logs vouch for of them
+}
+
+// earlier is an entry in a log before the one that it is imported from.
+type earlier struct {
+	origin     string
+	size       int64
+	checkpoint []byte
+	entry      imported.Entry
 }
 
 // keyOf is the key that trust.yaml pins for a log.
@@ -34,16 +44,25 @@ func (p *project) keyOf(origin string) (note.Verifier, error) {
 		if l.Origin != origin {
 			continue
 		}
-		key, err := note.NewVerifier(strings.TrimSpace(l.Key))
+		key, err := logKey(l)
 		if err != nil {
-			return nil, usage("%s: logs: key of %s: %v", trustFile, origin, err)
-		}
-		if key.Name() != origin {
-			return nil, usage("%s: logs: the key of %s is named %q, want the origin", trustFile, origin, key.Name())
+			return nil, usage("%s: logs: %v", trustFile, err)
 		}
 		return key, nil
 	}
 	return nil, usage("%s names no log %.255q under logs:; add its origin and key there if you believe what it says (the other project's %s has them under log:)", trustFile, origin, trustFile)
+}
+
+// logKey reads the key of a log, which has the log's name.
+func logKey(l schemas.LogKey) (note.Verifier, error) {
+	key, err := note.NewVerifier(strings.TrimSpace(l.Key))
+	if err != nil {
+		return nil, fmt.Errorf("key of %s: %w", l.Origin, err)
+	}
+	if key.Name() != l.Origin {
+		return nil, fmt.Errorf("the key of %s is named %q, want the origin", l.Origin, key.Name())
+	}
+	return key, nil
 }
 
 func refuse(format string, args ...any) error {
@@ -167,6 +186,7 @@ func (p *project) checkImported(ctx context.Context) error {
 
 func (p *project) examineEntries(ctx context.Context, pkg *evidence.Package, view *ledger.View, i *examined) ([]attest.Claim, error) {
 	var claims []attest.Claim
+	views := map[string]*ledger.View{}
 	for n, bundle := range pkg.Bundles {
 		e, proof := pkg.Index.Entries[n], pkg.Proofs[n]
 		where := fmt.Sprintf("entry %d of %s", e.Index, pkg.Index.Origin)
@@ -182,9 +202,17 @@ func (p *project) examineEntries(ctx context.Context, pkg *evidence.Package, vie
 		if got := godigest.FromBytes(bundle); got != e.Leaf.Bundle {
 			return nil, refuse("bundle of %s: digest %s, want %s as its leaf says", where, got, e.Leaf.Bundle)
 		}
-		at, err := time.Parse(time.RFC3339, e.Leaf.Appended)
+		leaf := e.Leaf
+		before, err := p.examineEarlier(ctx, views, e, pkg.VouchedFor(n))
+		if err != nil {
+			return nil, err
+		}
+		if before != nil {
+			leaf = before.entry.Leaf
+		}
+		at, err := time.Parse(time.RFC3339, leaf.Appended)
 		if err == nil && at.After(time.Now()) {
-			err = fmt.Errorf("appended %s, which is after now", e.Leaf.Appended)
+			err = fmt.Errorf("appended %s, which is after now", leaf.Appended)
 		}
 		var claim attest.Claim
 		if err == nil {
@@ -206,9 +234,45 @@ func (p *project) examineEntries(ctx context.Context, pkg *evidence.Package, vie
 		default:
 			i.bundles = append(i.bundles, bundle)
 			i.entries = append(i.entries, imported.Entry{Leaf: e.Leaf, Proof: proof})
+			if before != nil {
+				i.earlier = append(i.earlier, *before)
+			}
 		}
 	}
 	return claims, nil
+}
+
+// examineEarlier checks what the log that an entry came from, before the one
+// that it is imported from, says of it; nil if there is none that is believed.
+func (p *project) examineEarlier(ctx context.Context, views map[string]*ledger.View, e evidence.Entry, proof []byte) (*earlier, error) {
+	if e.Imported == nil || e.Imported.Origin == p.trust.Log.Origin {
+		return nil, nil
+	}
+	origin, leaf := e.Imported.Origin, e.Imported.Leaf
+	key, err := p.keyOf(origin)
+	if err != nil {
+		return nil, nil // nobody believes it: the word of the log in between counts
+	}
+	view := views[origin]
+	if view == nil {
+		view = ledger.NewView(key)
+		if _, err := p.recall(ctx, view, origin); err != nil {
+			return nil, err
+		}
+		views[origin] = view
+	}
+	_, under, err := view.Entry(proof, leaf)
+	if err != nil {
+		return nil, orContradiction(err, fmt.Sprintf("proof of entry %d by %s, where it came from", e.Index, origin))
+	}
+	if leaf.Bundle != e.Leaf.Bundle {
+		return nil, refuse("entry %d: %s, where it came from, has bundle %s; want %s", e.Index, origin, leaf.Bundle, e.Leaf.Bundle)
+	}
+	parsed, err := ledger.ParseProof(proof)
+	if err != nil {
+		return nil, err
+	}
+	return &earlier{origin, under.Size, parsed.Checkpoint, imported.Entry{Leaf: leaf, Proof: proof}}, nil
 }
 
 // examineObjects wants every object to be one that a claim names, with its

@@ -221,6 +221,13 @@ func cmdPackage(ts *testscript.TestScript, _ bool, args []string) {
 		other, err := readPackage(ts.MkAbs(args[2]))
 		ts.Check(err)
 		pkg.Checkpoint = other.Checkpoint
+	case "vouch":
+		pkg.Vouched[0], pkg.Vouched[1] = pkg.Vouched[1], pkg.Vouched[0]
+	case "unvouch":
+		pkg.Vouched = nil
+		for i := range pkg.Index.Entries {
+			pkg.Index.Entries[i].Imported = nil
+		}
 	case "private":
 		pkg.Index.Withheld = append(pkg.Index.Withheld, pkg.Index.Objects[0])
 	case "stray":

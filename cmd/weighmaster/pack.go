@@ -106,7 +106,16 @@ func (p *project) collectChosen(ctx context.Context, file evidence.File, chosen 
 		if err != nil {
 			return nil, err
 		}
-		pkg.Index.Entries = append(pkg.Index.Entries, evidence.Entry{Index: entry.Index, Leaf: entry.Leaf})
+		described := evidence.Entry{Index: entry.Index, Leaf: entry.Leaf}
+		origin, kept, err := p.origin(entry.Leaf.Bundle)
+		if err != nil {
+			return nil, err
+		}
+		if origin != p.trust.Log.Origin {
+			described.Imported = &evidence.Imported{Origin: origin, Leaf: kept.Leaf}
+		}
+		pkg.Vouched = append(pkg.Vouched, kept.Proof)
+		pkg.Index.Entries = append(pkg.Index.Entries, described)
 		pkg.Bundles = append(pkg.Bundles, entry.Bundle)
 		pkg.Proofs = append(pkg.Proofs, proof)
 		used = append(used, p.claims[entry.Leaf.Bundle])

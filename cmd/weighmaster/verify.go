@@ -70,6 +70,13 @@ func (a *app) verifyFile(ctx context.Context, opt verifyOptions) (verify.Result,
 	if v.Log, err = note.NewVerifier(strings.TrimSpace(trust.Log.Key)); err != nil {
 		return verify.Result{}, usage("%s: log.key: %v", opt.Trust, err)
 	}
+	for _, l := range trust.Logs {
+		key, err := logKey(l)
+		if err != nil {
+			return verify.Result{}, usage("%s: logs: %v", opt.Trust, err)
+		}
+		v.Logs = append(v.Logs, key)
+	}
 	if v.Witnesses, err = witnessKeys(trust); err != nil {
 		return verify.Result{}, usage("%s: witnesses: %v", opt.Trust, err)
 	}

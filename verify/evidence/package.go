@@ -7,6 +7,7 @@
 //	bundles.jsonl          one Sigstore bundle a line, in log order
 //	checkpoint             the log's newest signed checkpoint (C2SP tlog-checkpoint)
 //	proofs/<index>         one inclusion proof an entry (C2SP tlog-proof)
+//	imported/<index>       of an entry that came from another log, that log's proof of it
 //	objects/<hex>          public evidence objects by their SHA-256
 //	policy.yaml            the policy that decided
 //
@@ -65,6 +66,15 @@ type File struct {
 type Entry struct {
 	Index ledger.LeafIndex `json:"index"`
 	Leaf  ledger.Leaf      `json:"leaf"`
+	// Imported says which log the entry came from, if from another one.
+	Imported *Imported `json:"imported,omitempty"`
+}
+
+// Imported is an entry in the log that it came from. That log's word counts for
+// when it was there, where the reader believes that log.
+type Imported struct {
+	Origin string      `json:"origin"`
+	Leaf   ledger.Leaf `json:"leaf"`
 }
 
 // Object describes one evidence object. Size is in bytes.
@@ -80,6 +90,7 @@ type Package struct {
 	Loose      bool     // bundles without a log, see [Loose]; such a package is not written
 	Bundles    [][]byte // as Index.Entries
 	Proofs     [][]byte // as Index.Entries
+	Vouched    [][]byte // as Index.Entries, the other log's proof of an imported entry; may be nil where none is
 	Checkpoint []byte
 	Objects    map[godigest.Digest][]byte
 	Policy     []byte
@@ -91,8 +102,18 @@ const (
 	checkpointName = "checkpoint"
 	policyName     = "policy.yaml"
 	proofPrefix    = "proofs/"
+	importedPrefix = "imported/"
 	objectPrefix   = "objects/"
 )
+
+// VouchedFor is the proof of the log that an entry was imported from, by the
+// entry's place in Index.Entries; nil if it was not imported.
+func (p *Package) VouchedFor(i int) []byte {
+	if i >= len(p.Vouched) {
+		return nil
+	}
+	return p.Vouched[i]
+}
 
 // Write writes the package. A bundle that holds a line break is refused: it
 // could not be told from two.
@@ -118,7 +139,15 @@ func (p *Package) Write(w io.Writer) error {
 		}
 		lines.Write(b)
 		lines.WriteByte('\n')
-		members[proofPrefix+strconv.FormatInt(int64(p.Index.Entries[i].Index), 10)] = p.Proofs[i]
+		number := strconv.FormatInt(int64(p.Index.Entries[i].Index), 10)
+		members[proofPrefix+number] = p.Proofs[i]
+		vouched := p.VouchedFor(i)
+		if (vouched != nil) != (p.Index.Entries[i].Imported != nil) {
+			return fmt.Errorf("evidence package: entry %s: another log and its proof go together", number)
+		}
+		if vouched != nil {
+			members[importedPrefix+number] = vouched
+		}
 	}
 	members[bundlesName] = lines.Bytes()
 	named := map[godigest.Digest]bool{}

@@ -32,6 +32,14 @@ func example() *evidence.Package {
 	}
 }
 
+// importedExample is one whose second entry came from another log.
+func importedExample() *evidence.Package {
+	p := example()
+	p.Index.Entries[1].Imported = &evidence.Imported{Origin: "other.example/log", Leaf: p.Index.Entries[1].Leaf}
+	p.Vouched = [][]byte{nil, []byte("proof 10 there\n")}
+	return p
+}
+
 func written(t testing.TB, p *evidence.Package) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -48,7 +56,7 @@ func read(body []byte) (*evidence.Package, error) {
 func TestWriteReadWriteGivesTheSameBytes(t *testing.T) {
 	empty := example()
 	empty.Index.Entries, empty.Bundles, empty.Proofs = []evidence.Entry{}, nil, nil
-	for name, p := range map[string]*evidence.Package{"with entries": example(), "without": empty} {
+	for name, p := range map[string]*evidence.Package{"with entries": example(), "without": empty, "with an imported one": importedExample()} {
 		first := written(t, p)
 		again, err := read(first)
 		if err != nil {
@@ -68,10 +76,14 @@ func TestWriterRefusesWhatItCouldNotReadBack(t *testing.T) {
 		do    func(*evidence.Package)
 		words string
 	}{
-		"a bundle with a line break":                {func(p *evidence.Package) { p.Bundles[1] = []byte("{\n}") }, "bundle of entry 10 holds a line break"},
-		"a bundle with a carriage return":           {func(p *evidence.Package) { p.Bundles[0] = []byte("{\r}") }, "bundle of entry 2 holds a line break"},
-		"fewer bundles than entries":                {func(p *evidence.Package) { p.Bundles = p.Bundles[:1] }, "2 entries, 1 bundles, 2 proofs"},
-		"more proofs than entries":                  {func(p *evidence.Package) { p.Proofs = append(p.Proofs, nil) }, "2 entries, 2 bundles, 3 proofs"},
+		"a bundle with a line break":      {func(p *evidence.Package) { p.Bundles[1] = []byte("{\n}") }, "bundle of entry 10 holds a line break"},
+		"a bundle with a carriage return": {func(p *evidence.Package) { p.Bundles[0] = []byte("{\r}") }, "bundle of entry 2 holds a line break"},
+		"fewer bundles than entries":      {func(p *evidence.Package) { p.Bundles = p.Bundles[:1] }, "2 entries, 1 bundles, 2 proofs"},
+		"more proofs than entries":        {func(p *evidence.Package) { p.Proofs = append(p.Proofs, nil) }, "2 entries, 2 bundles, 3 proofs"},
+		"another log without its proof": {func(p *evidence.Package) {
+			p.Index.Entries[0].Imported = &evidence.Imported{Origin: "other.example/log"}
+		}, "another log and its proof go together"},
+		"another log's proof without the log":       {func(p *evidence.Package) { p.Vouched = [][]byte{[]byte("proof")} }, "another log and its proof go together"},
 		"an object that is not in its index":        {func(p *evidence.Package) { p.Index.Objects = []evidence.Object{} }, "which evidence.json does not name"},
 		"an index with an object that is not there": {func(p *evidence.Package) { p.Objects = nil }, "is named and not there"},
 	} {
@@ -175,15 +187,25 @@ func malformed(t testing.TB) map[string]struct {
 		body    []byte
 		at, got string
 	}{
-		"no archive":                         c{[]byte("not a ZIP"), "archive", "9 bytes"},
-		"nothing":                            c{nil, "archive", "0 bytes"},
-		"a truncated archive":                c{archive(t, good)[:200], "archive", "no ZIP directory at its end"},
-		"something before the archive":       c{append([]byte("#!/bin/sh\n"), archive(t, good)...), "archive", "a directory that ends at byte"},
-		"something behind the archive":       c{append(archive(t, good), 0), "archive", "no ZIP directory at its end"},
-		"a directory over the limit":         c{longDirectory(archive(t, good)), "archive", "a directory of 4294967295 bytes"},
-		"an unknown member":                  c{add(member{"README.md", "hello"}), "README.md", "an unknown member"},
-		"a name that leads out":              c{add(member{"objects/../../etc/passwd", ""}), "objects/../../etc/passwd", "an unknown member"},
-		"a folder":                           c{add(member{"objects/", ""}), "objects/", "an unknown member"},
+		"no archive":                      c{[]byte("not a ZIP"), "archive", "9 bytes"},
+		"nothing":                         c{nil, "archive", "0 bytes"},
+		"a truncated archive":             c{archive(t, good)[:200], "archive", "no ZIP directory at its end"},
+		"something before the archive":    c{append([]byte("#!/bin/sh\n"), archive(t, good)...), "archive", "a directory that ends at byte"},
+		"something behind the archive":    c{append(archive(t, good), 0), "archive", "no ZIP directory at its end"},
+		"a directory over the limit":      c{longDirectory(archive(t, good)), "archive", "a directory of 4294967295 bytes"},
+		"an unknown member":               c{add(member{"README.md", "hello"}), "README.md", "an unknown member"},
+		"a name that leads out":           c{add(member{"objects/../../etc/passwd", ""}), "objects/../../etc/passwd", "an unknown member"},
+		"a folder":                        c{add(member{"objects/", ""}), "objects/", "an unknown member"},
+		"another log's proof of no entry": c{add(member{"imported/10", "x"}), "imported/10", "a member that evidence.json does not name"},
+		"another log's proof that is not there": c{func() []byte {
+			var list []member
+			for _, m := range members(t, written(t, importedExample())) {
+				if m.name != "imported/10" {
+					list = append(list, m)
+				}
+			}
+			return archive(t, list)
+		}(), "imported/10", "no such member"},
 		"a proof with leading zeros":         c{add(member{"proofs/02", "x"}), "proofs/02", "an unknown member"},
 		"a proof of a negative entry":        c{add(member{"proofs/-1", "x"}), "proofs/-1", "an unknown member"},
 		"an object in capitals":              c{add(member{strings.ToUpper(other)[:8] + strings.ToUpper(other)[8:], "x"}), "OBJECTS/", "an unknown member"},
@@ -258,6 +280,7 @@ func TestTooManyMembersAreRefused(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(written(f, example()))
+	f.Add(written(f, importedExample()))
 	seeds := 1
 	for _, c := range malformed(f) {
 		if len(c.body) < 8<<10 { // not the one that unpacks to very much

@@ -68,6 +68,9 @@ func Read(r io.ReaderAt, size int64) (*Package, error) {
 	for name := range members {
 		return nil, &FormatError{name, "a member that evidence.json does not name", "none"}
 	}
+	if err := checkFrame(r, size, z); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -108,7 +111,7 @@ func unpack(z *zip.Reader) (map[string][]byte, error) {
 	total := int64(0)
 	for _, f := range z.File {
 		if !knownName(f.Name) {
-			return nil, &FormatError{f.Name, "an unknown member", "evidence.json, bundles.jsonl, checkpoint, policy.yaml, proofs/<index>, objects/<sha256>"}
+			return nil, &FormatError{f.Name, "an unknown member", "evidence.json, bundles.jsonl, checkpoint, policy.yaml, proofs/<index>, imported/<index>, objects/<sha256>"}
 		}
 		if _, twice := members[f.Name]; twice {
 			return nil, &FormatError{f.Name, "two members of that name", "one"}
@@ -146,9 +149,11 @@ func knownName(name string) bool {
 	case indexName, bundlesName, checkpointName, policyName:
 		return true
 	}
-	if rest, ok := strings.CutPrefix(name, proofPrefix); ok {
-		n, err := strconv.ParseInt(rest, 10, 64)
-		return err == nil && n >= 0 && strconv.FormatInt(n, 10) == rest
+	for _, prefix := range []string{proofPrefix, importedPrefix} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			n, err := strconv.ParseInt(rest, 10, 64)
+			return err == nil && n >= 0 && strconv.FormatInt(n, 10) == rest
+		}
 	}
 	if rest, ok := strings.CutPrefix(name, objectPrefix); ok {
 		return godigest.NewDigestFromEncoded(godigest.SHA256, rest).Validate() == nil
@@ -215,6 +220,15 @@ func (p *Package) takeEntries(members map[string][]byte) error {
 			return err
 		}
 		p.Proofs = append(p.Proofs, proof)
+		if e.Imported == nil {
+			continue
+		}
+		if p.Vouched == nil {
+			p.Vouched = make([][]byte, len(p.Index.Entries))
+		}
+		if p.Vouched[i], err = take(members, importedPrefix+strconv.FormatInt(int64(e.Index), 10)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
