@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	godigest "github.com/opencontainers/go-digest"
@@ -20,8 +21,10 @@ var transaction = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.Rea
 
 // Append adds entries in one transaction that locks the head first.
 //
-// When the connection is lost after COMMIT was sent, nobody on this side can
-// say whether it happened; the error says so.
+// When the answer to COMMIT is lost, Append returns an error, after it has waited
+// until the transaction has ended one way or the other, so that ByBundle tells
+// the truth from then on. Only when the server cannot be reached for long, the
+// error says that it is not known.
 func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntry, hashes []tlog.Hash) error {
 	doing := fmt.Sprintf("append %d at %d", len(entries), size)
 	digests, err := bundleDigests(entries)
@@ -48,9 +51,36 @@ func (s *Store) Append(ctx context.Context, size int64, entries []ledger.NewEntr
 		return s.fail(doing, err)
 	}
 	if err := tx.Commit(ctx); err != nil {
-		return s.fail(doing, fmt.Errorf("commit, of which it is not known whether it happened: %w", err))
+		if !refused(err) {
+			err = fmt.Errorf("commit, %s: %w", s.settle(ctx, digests), err)
+		}
+		return s.fail(doing, err)
 	}
 	return nil
+}
+
+// settleTime bounds the wait for what became of a COMMIT.
+const settleTime = 20 * time.Second
+
+// settle waits until a transaction whose COMMIT was not answered has ended: it
+// may still be on its way, and holds the head until then.
+func (s *Store) settle(ctx context.Context, digests [][]byte) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	var there bool
+	err := pgx.BeginTxFunc(ctx, s.pool, transaction, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, s.sql("SELECT FROM @.format FOR UPDATE")); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, s.sql("SELECT EXISTS (SELECT FROM @.entries WHERE bundle_sha256 = ANY ($1))"), digests).Scan(&there)
+	})
+	switch {
+	case err != nil:
+		return "of which it is not known whether it happened"
+	case there:
+		return "which happened though its answer was lost"
+	}
+	return "which did not happen"
 }
 
 // lock takes the head and looks whether the entries fit the log as it is now.

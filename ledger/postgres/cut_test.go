@@ -56,6 +56,9 @@ func TestConnectionCut(t *testing.T) {
 			if happened {
 				persisted++
 				size += 3
+				wantRefused(t, "the lost answer", err, "which happened though its answer was lost")
+			} else if at == "commit" {
+				wantRefused(t, "the lost COMMIT", err, "which did not happen")
 			}
 			if got, err := direct.Size(t.Context()); err != nil || got != size {
 				t.Fatalf("cut at message %d (%q): size %d, %v; want %d", n, at, got, err, size)
@@ -119,6 +122,30 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+// TestCommitOnItsWay loses the connection while the server still works on COMMIT.
+// Append waits for it: what ByBundle says afterwards does not change any more.
+func TestCommitOnItsWay(t *testing.T) {
+	server := postgrestest.Shared(t)
+	proxy := postgrestest.NewProxy(t, server)
+	name := server.Database(t)
+	direct := create(t, server.URL(name))
+	server.Exec(t, name, "CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$",
+		"CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON weighmaster.bundles DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.slow()")
+	s := open(t, proxy.URL(name))
+	entries, nodes := storetest.Batch(t, direct, 0, 1, "x")
+	for n, at := 1, ""; at != "commit"; n++ {
+		proxy.Cut(n, postgrestest.Meanwhile)
+		err := s.Append(t.Context(), 0, entries, nodes)
+		if at = proxy.Fired(); at != "commit" {
+			continue
+		}
+		wantRefused(t, "append", err, "which happened though its answer was lost")
+		if !wholeOrNot(t, direct, entries) {
+			t.Error("the append came back before it had happened")
+		}
+	}
+}
+
 // TestCancelled ends the context of an append while it waits for the head, which
 // another session holds. Nothing is written, and the store goes on.
 func TestCancelled(t *testing.T) {
@@ -175,6 +202,33 @@ func TestSilentWriterLosesTheHead(t *testing.T) {
 	entries, nodes := storetest.Batch(t, s, 0, 1, "x")
 	if err := s.Append(t.Context(), 0, entries, nodes); err != nil {
 		t.Errorf("append: %v", err)
+	}
+}
+
+// TestServerFailsInTheMiddle lets the server run out of room at each table that
+// an append writes. Nothing of it may stay, and the head must be free.
+func TestServerFailsInTheMiddle(t *testing.T) {
+	server := postgrestest.Shared(t)
+	name := server.Database(t)
+	s := create(t, server.URL(name))
+	server.Exec(t, name, "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$")
+	entries, nodes := storetest.Batch(t, s, 0, 3, "x")
+	for _, table := range []string{"entries", "bundles", "artifacts", "nodes"} {
+		// At the first row, and at the end of the statement.
+		for _, when := range []string{"BEFORE INSERT ON weighmaster." + table + " FOR EACH ROW", "AFTER INSERT ON weighmaster." + table + " FOR EACH STATEMENT"} {
+			server.Exec(t, name, "CREATE TRIGGER no_room "+when+" EXECUTE FUNCTION public.full()")
+			wantRefused(t, "append", s.Append(t.Context(), 0, entries, nodes), "give the server room and try again")
+			server.Exec(t, name, "DROP TRIGGER no_room ON weighmaster."+table)
+			if wholeOrNot(t, s, entries) {
+				t.Errorf("%s: it happened", when)
+			}
+			if findings, err := s.Check(t.Context()); err != nil || len(findings) != 0 {
+				t.Errorf("%s: check: %v, %v", when, findings, err)
+			}
+		}
+	}
+	if err := s.Append(t.Context(), 0, entries, nodes); err != nil {
+		t.Errorf("append when there is room again: %v", err)
 	}
 }
 

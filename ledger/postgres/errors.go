@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weighmaster/weighmaster/ledger"
@@ -35,6 +36,13 @@ func lostRace(err error) error {
 		return fmt.Errorf("%w: %w", ledger.ErrConflict, err)
 	}
 	return err
+}
+
+// refused says whether the server answered that it undid the transaction. An
+// answer that ends the session may come after it was committed.
+func refused(err error) bool {
+	var answer *pgconn.PgError
+	return errors.Is(err, pgx.ErrTxCommitRollback) || errors.As(err, &answer) && answer.SeverityUnlocalized == "ERROR"
 }
 
 // advice is what to do next about an error of the server (PostgreSQL's manual,

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weighmaster/weighmaster/ledger"
+	"github.com/weighmaster/weighmaster/ledger/postgres"
 	"github.com/weighmaster/weighmaster/ledger/storetest"
 )
 
@@ -73,4 +74,25 @@ func waiting(t testing.TB, url string) bool {
 		t.Fatal(err)
 	}
 	return n > 0
+}
+
+// create makes a log at a URL.
+func create(t testing.TB, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Create(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func open(t testing.TB, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }

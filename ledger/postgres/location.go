@@ -72,8 +72,9 @@ func parse(raw string) (location, error) {
 			conn.RuntimeParams[parameter] = value
 		}
 	}
-	conn.RuntimeParams["search_path"] = "pg_catalog" // every name of ours is written with its schema
-	conn.RuntimeParams["row_security"] = "off"       // rows that a policy hides are an error
+	conn.RuntimeParams["search_path"] = "pg_catalog"    // every name of ours is written with its schema
+	conn.RuntimeParams["row_security"] = "off"          // rows that a policy hides are an error
+	conn.RuntimeParams["quote_all_identifiers"] = "off" // definitions are compared as text
 	return l, nil
 }
 

@@ -14,8 +14,9 @@ import (
 type When int
 
 const (
-	Before When = iota // the server never gets the message
-	After              // the server answers it, and nobody hears the answer
+	Before    When = iota // the server never gets the message
+	After                 // the server answers it, and nobody hears the answer
+	Meanwhile             // the server gets it, and the client is gone before it answers
 )
 
 // Proxy stands between a client and a server's socket and cuts a connection at
@@ -63,8 +64,9 @@ func (p *Proxy) URL(database string, parameters ...string) string {
 	return URL(p.dir, database, parameters...)
 }
 
-// Cut makes the proxy cut at the n-th message from now on, from 1. After counts
-// only messages that the server answers: queries and the end of a pipeline.
+// Cut makes the proxy cut at the n-th message from now on, from 1. After and
+// Meanwhile count only messages that the server answers: queries and the end of
+// a pipeline.
 func (p *Proxy) Cut(n int, when When) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,21 +82,28 @@ func (p *Proxy) Fired() string {
 	return p.fired
 }
 
-// now says whether to cut at a message, of which the first byte is the type.
-func (p *Proxy) now(message []byte) bool {
+// now says whether to cut at a message, of which the first byte is the type,
+// and when.
+func (p *Proxy) now(message []byte) (bool, When) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at == 0 || p.when == After && message[0] != 'Q' && message[0] != 'S' {
-		return false
+	if p.at == 0 || p.when != Before && message[0] != 'Q' && message[0] != 'S' {
+		return false, 0
 	}
 	if p.at--; p.at > 0 {
-		return false
+		return false, 0
 	}
 	p.fired = string(message[:1])
 	if message[0] == 'Q' {
 		p.fired = string(message[5 : len(message)-1])
 	}
-	return true
+	return true, p.when
+}
+
+// isCancel says whether a first message asks the server to cancel what another
+// session does. A network that is gone carries none.
+func isCancel(message []byte) bool {
+	return len(message) >= 9 && binary.BigEndian.Uint32(message[5:]) == 80877102
 }
 
 func (p *Proxy) serve(client net.Conn) {
@@ -108,11 +117,11 @@ func (p *Proxy) serve(client net.Conn) {
 	go answers.copy()
 	for first := true; ; first = false {
 		message, err := readMessage(client, first)
-		if err != nil {
+		if err != nil || first && isCancel(message) {
 			return
 		}
-		cut := p.now(message)
-		if cut && p.when == Before {
+		cut, when := p.now(message)
+		if cut && when == Before {
 			return
 		}
 		wait := answers.swallow(cut)
@@ -121,6 +130,9 @@ func (p *Proxy) serve(client net.Conn) {
 		}
 		if _, err := server.Write(message); err != nil {
 			return
+		}
+		if cut && when == Meanwhile {
+			client.Close()
 		}
 		if cut {
 			<-wait

@@ -205,11 +205,12 @@ func URL(socket, database string, parameters ...string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/" + database, RawQuery: query.Encode()}).String()
 }
 
-// Database makes a new, empty database and returns its name.
-func (s *Server) Database(t testing.TB) string {
+// Database makes a new, empty database, with options of CREATE DATABASE, and
+// returns its name.
+func (s *Server) Database(t testing.TB, options ...string) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.names.Add(1))
-	s.Exec(t, "postgres", "CREATE DATABASE "+name)
+	s.Exec(t, "postgres", "CREATE DATABASE "+name+" "+strings.Join(options, " "))
 	return name
 }
 
@@ -258,6 +259,35 @@ func (s *Server) kill() error {
 		child.Kill() // it may be gone
 	}
 	return err
+}
+
+// KillSession ends the server's process behind one session of an application
+// with SIGKILL. The server ends all other sessions and recovers by itself, for
+// which KillSession waits.
+func (s *Server) KillSession(t testing.TB, application string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	var pid int
+	if err := conn.QueryRow(ctx, "SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY state LIMIT 1", application).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	session, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); conn.Ping(ctx) == nil || !s.answers(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not recover")
+		}
+	}
 }
 
 // StopAtOnce ends the server as pg_ctl stop -m immediate does: without a
