@@ -272,6 +272,9 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(plain)
+	for _, name := range []string{"p256.pbkdf2.pem", "ed25519.scrypt.pem", "p256.des3.pem", "p256.sec1.pem"} {
+		f.Add(foreign(f, name))
+	}
 	f.Add([]byte("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\ne30=\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if signer, err := keys.Load(doc, never); err == nil && signer.Public() == nil {

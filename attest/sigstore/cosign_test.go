@@ -164,6 +164,12 @@ func TestCosignKeys(t *testing.T) {
 	if _, err := keys.Load(c.read("cosign.key"), func() ([]byte, error) { return []byte("other"), nil }); err == nil || !strings.Contains(err.Error(), "wrong password") {
 		t.Errorf("the wrong password for cosign's key gave %v", err)
 	}
+	// Under an empty password, as many have them, it is read with an empty password.
+	c.env = append(c.env, "COSIGN_PASSWORD=")
+	c.must("generate-key-pair", "--output-key-prefix", "open")
+	if _, err := keys.Load(c.read("open.key"), func() ([]byte, error) { return nil, nil }); err != nil {
+		t.Errorf("cosign's key under an empty password: %v", err)
+	}
 }
 
 // What cosign signs by a key becomes a Claim, and its tampered copy does not.
