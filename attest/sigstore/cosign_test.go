@@ -295,3 +295,59 @@ func TestCosignSignsWithACertificateForUs(t *testing.T) {
 	_, err = trust(issuer, person).Verify(context.Background(), tamperedPayload(t, c.read("theirs.json")), now)
 	wantRefused(t, err, attest.CheckLogEntry, "payload hash")
 }
+
+// Timestamps (RFC 3161) that we ask for count for cosign, and those that cosign
+// asks for vouch for a key's time here.
+func TestCosignAndTimestamps(t *testing.T) {
+	c := newCosign(t)
+	d := virtual.New(t)
+	key := newKey(t, keys.ECDSA)
+	material := d.Material(t, virtual.RootOptions{})
+	file := []byte("weights")
+	signer, err := sigstore.NewSignerWith(key, sigstore.SignerOptions{Timestamps: virtual.Clock{D: d, At: d.Now.AddDate(-1, 0, 0)}, TrustedRoot: material})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := signer.Sign(context.Background(), about(t, "model.gguf", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := keys.Encode(key, []byte("word"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := attest.Encode(about(t, "model.gguf", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := virtual.Identity{D: d, At: d.Now.AddDate(-2, 0, 0)}.Serve(t)
+	for name, body := range map[string][]byte{
+		"model.gguf": file, "bundle.json": bundle, "our.key": sealed, "our.pub": publicPEM(t, key.Public()), "statement.json": payload,
+		"root.json": d.TrustedRoot(t, virtual.RootOptions{}), "strange.json": virtual.New(t).TrustedRoot(t, virtual.RootOptions{}),
+		"stamps.json": virtual.TimestampConfig(url),
+	} {
+		c.write(name, body)
+	}
+	ask := func(bundle, root string) []string {
+		return []string{"verify-blob-attestation", "--bundle", bundle, "--key", "our.pub", "--trusted-root", root, "--use-signed-timestamps", "--insecure-ignore-tlog=true", "--type", saidType, "model.gguf"}
+	}
+	c.must(ask("bundle.json", "root.json")...)
+	c.saysNo("timestamp", ask("bundle.json", "strange.json")...)
+
+	c.must("attest-blob", "--key", "our.key", "--statement", "statement.json", "--signing-config", "stamps.json", "--bundle", "theirs.json", "--yes")
+	stampedAt := d.Now.AddDate(-2, 0, 0).Add(time.Minute)
+	v, err := sigstore.NewVerifier([]sigstore.Functionary{{Name: "producer", PublicKey: key.Public(), NotAfter: stampedAt.Add(time.Second)}}, sigstore.Options{TrustedRoot: material})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim, err := v.Verify(context.Background(), c.read("theirs.json"), now)
+	if err != nil || !claim.SignedAt().Equal(stampedAt) {
+		t.Errorf("vouched %v, %v; want %v", claim.SignedAt(), err, stampedAt)
+	}
+	v, err = sigstore.NewVerifier([]sigstore.Functionary{{Name: "producer", PublicKey: key.Public(), NotAfter: stampedAt}}, sigstore.Options{TrustedRoot: material})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Verify(context.Background(), c.read("theirs.json"), now)
+	wantRefused(t, err, attest.CheckValidity, "expired")
+}

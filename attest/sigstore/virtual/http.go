@@ -54,12 +54,19 @@ const entryID = "00"
 
 // SigningConfig is the document that points cosign to a served deployment.
 func SigningConfig(url string) []byte {
-	service := func(path string) string {
-		return fmt.Sprintf(`[{"url":%q,"majorApiVersion":1,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"virtual"}]`, url+path)
-	}
-	return fmt.Appendf(nil, `{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json","caUrls":%s,"oidcUrls":%s,`+
-		`"rekorTlogUrls":%s,"rekorTlogConfig":{"selector":"ANY"},"tsaUrls":%s,"tsaConfig":{"selector":"ANY"}}`,
-		service(""), service(""), service(""), service("/api/v1/timestamp"))
+	return fmt.Appendf(nil, `{"mediaType":%q,"caUrls":%s,"oidcUrls":%[2]s,"rekorTlogUrls":%[2]s,"rekorTlogConfig":{"selector":"ANY"},"tsaUrls":%s,"tsaConfig":{"selector":"ANY"}}`,
+		configType, service(url), service(url+"/api/v1/timestamp"))
+}
+
+// TimestampConfig points cosign to a served deployment's timestamp authority alone.
+func TimestampConfig(url string) []byte {
+	return fmt.Appendf(nil, `{"mediaType":%q,"rekorTlogConfig":{},"tsaUrls":%s,"tsaConfig":{"selector":"ANY"}}`, configType, service(url+"/api/v1/timestamp"))
+}
+
+const configType = "application/vnd.dev.sigstore.signingconfig.v0.2+json"
+
+func service(url string) string {
+	return fmt.Sprintf(`[{"url":%q,"majorApiVersion":1,"validFor":{"start":"2020-01-01T00:00:00Z"},"operator":"virtual"}]`, url)
 }
 
 // Token is an OIDC token of an address as clients read it; nobody here checks it.
