@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	godigest "github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
+	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/policy"
@@ -115,11 +118,11 @@ func (p *project) describeEdges(ctx context.Context, graph ledger.Graph) (lineag
 	for _, n := range graph.Nodes {
 		names[n.Digest] = strings.Join(n.Names, " = ")
 	}
-	claims, err := p.allClaims(ctx)
+	claims, at, err := p.near(ctx, graph)
 	if err != nil {
 		return answer, nil, err
 	}
-	now, err := p.standing(ctx, claims)
+	now, err := p.standing(ctx, claims, at)
 	if err != nil {
 		return answer, nil, err
 	}
@@ -173,6 +176,49 @@ func (p *project) describeEdges(ctx context.Context, graph ledger.Graph) (lineag
 		}
 	}
 	return answer, lines, nil
+}
+
+// near verifies the entries of a graph and those about the same artifacts, such
+// as withdrawals, and tells where each lies. It looks them up: the rest of the
+// log, however long, is not read.
+func (p *project) near(ctx context.Context, graph ledger.Graph) ([]attest.Claim, map[godigest.Digest]ledger.LeafIndex, error) {
+	wanted := map[ledger.LeafIndex]bool{}
+	looked := map[godigest.Digest]bool{}
+	for _, e := range graph.Edges {
+		wanted[e.Entry] = true
+		entry, err := p.log.Entry(ctx, e.Entry)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, s := range entry.Subjects {
+			if looked[s.Digest] {
+				continue
+			}
+			looked[s.Digest] = true
+			about, err := p.store.ByArtifact(ctx, s.Digest, ledger.Subject, 0, ledger.MaxFound)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, i := range about {
+				wanted[i] = true
+			}
+		}
+	}
+	var claims []attest.Claim
+	at := map[godigest.Digest]ledger.LeafIndex{}
+	for _, i := range slices.Sorted(maps.Keys(wanted)) {
+		entry, err := p.log.Entry(ctx, i)
+		if err != nil {
+			return nil, nil, err
+		}
+		claim, err := p.claim(ctx, entry)
+		if err != nil {
+			return nil, nil, err
+		}
+		claims = append(claims, claim)
+		at[claim.Bundle()] = i
+	}
+	return claims, at, nil
 }
 
 // nameList names at most four digests.

@@ -145,29 +145,39 @@ func refs(list []attest.NamedDigest) []ledger.Ref {
 	return out
 }
 
-// allClaims verifies every entry of the log, in log order, at the moment the
-// log took it in, or the log that it was imported from. An entry that is no claim is an error: a project's own log
-// holds nothing that its trust file does not name.
+// allClaims verifies every entry of the log, in log order.
 func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 	var list []attest.Claim
 	for entry, err := range p.log.Entries(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		claim, known := p.claims[entry.Leaf.Bundle]
-		if !known {
-			at, err := p.appended(entry.Leaf)
-			if err != nil {
-				return nil, fmt.Errorf("ledger entry %d: %w", entry.Index, err)
-			}
-			if claim, err = p.verifier.Verify(ctx, entry.Bundle, at); err != nil {
-				return nil, &exitError{exitFalse, fmt.Errorf("ledger entry %d: %w; name its signer in %s or withdraw what rests on it", entry.Index, err, trustFile)}
-			}
-			p.claims[entry.Leaf.Bundle] = claim
+		claim, err := p.claim(ctx, entry)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, claim)
 	}
 	return list, nil
+}
+
+// claim verifies an entry at the moment the log took it in, or the log that it
+// was imported from. An entry that is no claim is an error: a project's own log
+// holds nothing that its trust file does not name.
+func (p *project) claim(ctx context.Context, entry ledger.Entry) (attest.Claim, error) {
+	if claim, known := p.claims[entry.Leaf.Bundle]; known {
+		return claim, nil
+	}
+	at, err := p.appended(entry.Leaf)
+	if err != nil {
+		return attest.Claim{}, fmt.Errorf("ledger entry %d: %w", entry.Index, err)
+	}
+	claim, err := p.verifier.Verify(ctx, entry.Bundle, at)
+	if err != nil {
+		return attest.Claim{}, &exitError{exitFalse, fmt.Errorf("ledger entry %d: %w; name its signer in %s or withdraw what rests on it", entry.Index, err, trustFile)}
+	}
+	p.claims[entry.Leaf.Bundle] = claim
+	return claim, nil
 }
 
 func (p *project) readPipeline() (schemas.Pipeline, []byte, error) {

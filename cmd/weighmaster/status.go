@@ -59,7 +59,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if partials == nil {
 				partials = []string{}
 			}
-			now, err := p.standing(cmd.Context(), claims)
+			now, err := p.standing(cmd.Context(), claims, places(claims))
 			if err != nil {
 				return err
 			}
