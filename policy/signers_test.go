@@ -44,6 +44,8 @@ func TestAThresholdCountsPeopleWithKeysOfTheirOwn(t *testing.T) {
 		{"two people", []string{policytest.Producer, policytest.Second}, schemas.Passed, "2 of them: producer, second"},
 		{"one person", []string{policytest.Producer}, schemas.Failed, "got 1 of them: producer, want 2 of"},
 		{"one person who signs twice", []string{policytest.Producer, policytest.Producer}, schemas.Failed, "got 1 of them: producer"},
+		{"one person with two keys", []string{policytest.Producer, policytest.Successor}, schemas.Failed, "got 1 of them: producer"},
+		{"one person with a second key, and somebody else", []string{policytest.Successor, policytest.Second}, schemas.Passed, "2 of them: producer, second"},
 		{"one key under two names", []string{policytest.Producer, policytest.Alias}, schemas.Failed, "got 1 of them: producer"},
 		{"a second one who is not named", []string{policytest.Producer, policytest.Stranger}, schemas.Failed, "not counted: stranger"},
 	} {

@@ -27,13 +27,14 @@ const (
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // People are whom every world trusts. The policy names the first two; Alias
-// signs with the producer's key.
+// signs with the producer's key, and Successor is the producer with a second key.
 const (
 	Producer   = "producer"
 	Gatekeeper = "gatekeeper"
 	Second     = "second"
 	Stranger   = "stranger"
 	Alias      = "alias"
+	Successor  = "successor"
 )
 
 // World is an example release with the steps that lead to it, which a test
@@ -74,9 +75,18 @@ func New(t testing.TB, template string) *World {
 		}
 		trusted = append(trusted, sigstore.Functionary{Name: name, PublicKey: key.Public()})
 	}
+	second, err := keys.Generate(keys.Ed25519)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Signers[Successor], err = sigstore.NewSigner(second); err != nil {
+		t.Fatal(err)
+	}
+	first := trusted[0].PublicKey
+	trusted[0] = sigstore.Functionary{Name: Producer, Keys: []sigstore.Key{{PublicKey: first}, {PublicKey: second.Public()}}}
 	w.Signers[Alias] = w.Signers[Producer]
 	w.Verifier = verifier(t, trusted)
-	w.alias = verifier(t, []sigstore.Functionary{{Name: Alias, PublicKey: trusted[0].PublicKey}})
+	w.alias = verifier(t, []sigstore.Functionary{{Name: Alias, PublicKey: first}})
 	return w
 }
 
