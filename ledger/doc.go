@@ -18,6 +18,12 @@
 // every stored byte with all of them. A tree that does not extend a checkpoint
 // that was signed is a [Contradiction], which carries both sides.
 //
+// A log that shows different people different histories, or that is set back
+// together with its checkpoints, contradicts nothing that lies in one place.
+// Witnesses do not let it: package witness asks them to cosign a checkpoint
+// (C2SP tlog-witness), [Log.AddCosignatures] keeps their signatures with it, and
+// [Cosignatures] counts them. Package tiles publishes the whole tree.
+//
 // # Order of writes
 //
 // An append first becomes durable in the store, in one transaction; only then
