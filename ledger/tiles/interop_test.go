@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,6 +151,22 @@ func TestTorchwoodReadsTiles(t *testing.T) {
 		if out, err := exec.Command(program, "tiles", folder, storetest.VerifierKey(t, storetest.Origin, 2)).CombinedOutput(); err == nil {
 			t.Errorf("%q with another key, want it refused", out)
 		}
+		file := filepath.Join(folder, "tile", "entries", "000")
+		if size < 256 {
+			file += ".p/" + strconv.Itoa(size)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[9] ^= 1
+		os.Remove(file)
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(program, "tiles", folder, key).CombinedOutput(); err == nil {
+			t.Errorf("%q with an altered entry, want it refused", out)
+		}
 	}
 }
 
@@ -160,10 +178,10 @@ func TestFsck(t *testing.T) {
 	if err := os.WriteFile(key, []byte(storetest.VerifierKey(t, storetest.Origin, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fsck := func(folder string) string {
+	fsck := func(url string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, program, "--ui=false", "-v=2", "--logtostderr", "--storage_url=file://"+folder+"/", "--public_key="+key).CombinedOutput()
+		out, err := exec.CommandContext(ctx, program, "--ui=false", "-v=2", "--logtostderr", "--storage_url="+url+"/", "--public_key="+key).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -175,8 +193,12 @@ func TestFsck(t *testing.T) {
 	if _, err := tiles.Export(t.Context(), log, folder); err != nil {
 		t.Fatal(err)
 	}
-	if out := fsck(folder); strings.Contains(out, "fsck failed") || !strings.Contains(out, "Successfully fsck'd log") {
-		t.Errorf("fsck: %s", out)
+	web := httptest.NewServer(http.FileServer(http.Dir(folder))) // any web server will do
+	defer web.Close()
+	for _, url := range []string{"file://" + folder, web.URL} {
+		if out := fsck(url); strings.Contains(out, "fsck failed") || !strings.Contains(out, "Successfully fsck'd log with size 700") {
+			t.Errorf("fsck of %s: %s", url, out)
+		}
 	}
 	// An altered full tile of level 0 is left out: fsck v1.0.4 then waits for ever.
 	for _, name := range []string{"tile/0/002.p/188", "tile/1/000.p/2", "tile/entries/002.p/188", "checkpoint"} {
@@ -191,7 +213,7 @@ func TestFsck(t *testing.T) {
 		if err := os.WriteFile(file, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out := fsck(folder); !strings.Contains(out, "fsck failed") {
+		if out := fsck("file://" + folder); !strings.Contains(out, "fsck failed") {
 			t.Errorf("fsck accepts an altered %s: %.500s", name, out)
 		}
 		if err := os.WriteFile(file, good, 0o600); err != nil {
