@@ -110,23 +110,37 @@ func isEvidence(name string) bool {
 	return strings.HasPrefix(name, "log/") || strings.HasPrefix(name, "array/")
 }
 
-// addDecisions adds every other claim over the artifact, and what summaries rest on.
+// addDecisions adds every other claim over the artifact, and what summaries
+// rest on, by way of other summaries too.
 func (s *selection) addDecisions(artifact godigest.Digest) {
+	byBundle := map[godigest.Digest]attest.Claim{}
+	for _, c := range s.claims {
+		byBundle[c.Bundle()] = c
+	}
+	seen := map[godigest.Digest]bool{}
+	var add func(c attest.Claim)
+	add = func(c attest.Claim) {
+		if seen[c.Bundle()] {
+			return
+		}
+		seen[c.Bundle()], s.bundles[c.Bundle()] = true, true
+		var summary vsa.VerificationSummary
+		if c.PredicateType() != attest.VSAType || protojson.Unmarshal(c.Predicate(), &summary) != nil {
+			return
+		}
+		for _, a := range summary.GetInputAttestations() {
+			if other, here := byBundle[godigest.NewDigestFromEncoded(godigest.SHA256, a.GetDigest()["sha256"])]; here {
+				add(other)
+			}
+		}
+	}
 	for _, c := range s.claims {
 		if c.PredicateType() == attest.ProvenanceType || c.PredicateType() == attest.WithdrawalType || !subjectHas(c, artifact) {
 			continue
 		}
-		s.bundles[c.Bundle()] = true
+		add(c)
 		if c.PredicateType() == attest.CompletionType {
 			s.addFinished(c)
-			continue
-		}
-		var summary vsa.VerificationSummary
-		if c.PredicateType() != attest.VSAType || protojson.Unmarshal(c.Predicate(), &summary) != nil {
-			continue
-		}
-		for _, a := range summary.GetInputAttestations() {
-			s.bundles[godigest.NewDigestFromEncoded(godigest.SHA256, a.GetDigest()["sha256"])] = true
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
 	godigest "github.com/opencontainers/go-digest"
 
+	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/fixtures"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/policy/policytest"
@@ -74,5 +76,39 @@ func TestWhatIsSelectedIsEnough(t *testing.T) {
 	d, err := policy.Decide(w.Policy, ev, policy.Question{Decision: policy.Redistribute, Class: policytest.Class, Artifact: policytest.Artifact.Digest, Policy: w.PolicyDigest()})
 	if err != nil || d.Verdict != schemas.Passed {
 		t.Errorf("got %s, %v: %v", d.Verdict, err, d.Failures())
+	}
+}
+
+// TestSelectFollowsDecisionsToTheirEnd takes along what a decision rests on by
+// way of a decision over another artifact.
+func TestSelectFollowsDecisionsToTheirEnd(t *testing.T) {
+	w := policytest.New(t, fixtures.Policy)
+	q6 := policy.NamedDigest{Name: "model-Q6_K.gguf", Digest: godigest.FromString("six bits a weight")}
+	lone := &policytest.Step{
+		Name: "q6", Uses: "quantize", By: []string{policytest.Producer}, Inputs: []policy.NamedDigest{policytest.In("model", policytest.BF16)}, Outputs: []policy.NamedDigest{q6},
+		Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{}},
+	}
+	onLast := func(p *vsa.VerificationSummary) {
+		p.InputAttestations = p.InputAttestations[len(p.InputAttestations)-1:]
+	}
+	other := policytest.Summary("q6-summary", "PASSED", onLast)
+	state := other.State
+	other.State = func(t testing.TB, w *policytest.World, s *policytest.Signed) *attest.Statement {
+		st := state(t, w, s)
+		st.Subject = []*attest.ResourceDescriptor{policytest.Descriptor(q6.Name, q6.Digest)}
+		return st
+	}
+	w.Add(t, "", lone, other)
+	s := w.Sign(t)
+	if evidence.Select(s.Claims, policytest.Artifact.Digest)[s.Claim(t, "q6").Bundle()] {
+		t.Fatal("q6 is another artifact's and is in the package")
+	}
+	w.Add(t, "", policytest.Summary("late", "PASSED", onLast))
+	s = w.Sign(t)
+	chosen := evidence.Select(s.Claims, policytest.Artifact.Digest)
+	for _, step := range []string{"late", "q6-summary", "q6"} {
+		if !chosen[s.Claim(t, step).Bundle()] {
+			t.Errorf("%s is left out", step)
+		}
 	}
 }
