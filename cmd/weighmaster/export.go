@@ -61,7 +61,7 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&classic, "in-toto", "", "write a classic in-toto layout and links into this new folder instead")
 	cmd.Flags().StringVar(&signer, "signer", "producer", "whose key signs the layout and the links")
 	cmd.Flags().StringVar(&summary, "vsa", "", "write the newest verification summary into this new file instead")
-	cmd.Flags().StringVar(&lines, "jsonl", "", "write every bundle into this new file instead, one a line")
+	cmd.Flags().StringVar(&lines, "jsonl", "", "write every bundle into this new file, or a new one in this folder, instead: one a line")
 	cmd.Flags().StringVar(&cyclonedx, "cyclonedx", "", "write a CycloneDX 1.6 ML-BOM into this new file instead")
 	cmd.Flags().StringVar(&spdx, "spdx", "", "write an SPDX 3.0.1 document into this new file instead")
 	cmd.MarkFlagsMutuallyExclusive("out", "in-toto", "vsa", "jsonl", "cyclonedx", "spdx")

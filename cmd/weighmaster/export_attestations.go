@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	godigest "github.com/opencontainers/go-digest"
 
@@ -12,9 +14,10 @@ import (
 	"github.com/weighmaster/weighmaster/attest/keys"
 )
 
-// exportLines writes the bundles of a file's lineage as JSON Lines.
+// exportLines writes the bundles of a file's lineage as JSON Lines. Into a
+// folder it writes <digest>.jsonl, the name that gh attestation download gives.
 func (p *project) exportLines(ctx context.Context, artifact, to string) ([]string, error) {
-	_, lineage, err := p.lineageOf(ctx, artifact)
+	d, lineage, err := p.lineageOf(ctx, artifact)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +31,9 @@ func (p *project) exportLines(ctx context.Context, artifact, to string) ([]strin
 			return nil, err
 		}
 		doc.WriteByte('\n')
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		to = filepath.Join(to, d.String()+".jsonl")
 	}
 	return writeNew(to, doc.Bytes())
 }

@@ -275,7 +275,7 @@ func TestExportedLines(t *testing.T) {
 	if _, err := p.exportLines(t.Context(), product, path); err != nil {
 		t.Fatal(err)
 	}
-	_, claims, err := p.lineageOf(t.Context(), product)
+	d, claims, err := p.lineageOf(t.Context(), product)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,6 +295,10 @@ func TestExportedLines(t *testing.T) {
 	}
 	if lines.Err() != nil || n != len(claims) {
 		t.Errorf("got %d lines of %d claims, %v", n, len(claims), lines.Err())
+	}
+	names, err := p.exportLines(t.Context(), product, t.TempDir())
+	if err != nil || len(names) != 1 || filepath.Base(names[0]) != d.String()+".jsonl" {
+		t.Errorf("into a folder it wrote %v, %v", names, err)
 	}
 	if _, err := p.exportLines(t.Context(), product, path); err == nil || exitCode(err) != exitUndecided {
 		t.Errorf("over a file that is there: %v", err)
