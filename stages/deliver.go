@@ -130,14 +130,38 @@ func judgeAcceptance(run *Run, c attest.Claim, withdrawn map[godigest.Digest]str
 	case !strings.HasPrefix(s.GetPolicy().GetUri(), policy.DecisionURI(run.Extra.Policy.Name, policy.Accept, "")):
 		return no("a decision %q, want one of %s", s.GetPolicy().GetUri(), policy.DecisionURI(run.Extra.Policy.Name, policy.Accept, "<class>"))
 	}
+	if pae, reason, gone := withdrawnBelow(&s, run.Claims, withdrawn, map[string]bool{}); gone {
+		return no("it rests on claim %s, withdrawn: %s", pae, reason)
+	}
+	return nil
+}
+
+// withdrawnBelow looks for a withdrawn claim that a summary rests on, also by
+// way of other summaries.
+func withdrawnBelow(s *vsa.VerificationSummary, claims []attest.Claim, withdrawn map[godigest.Digest]string, seen map[string]bool) (godigest.Digest, string, bool) {
 	for _, a := range s.GetInputAttestations() {
-		for _, other := range run.Claims {
-			if reason, gone := withdrawn[other.PAE()]; gone && other.Bundle().Encoded() == a.GetDigest()["sha256"] {
-				return no("it rests on claim %s, withdrawn: %s", other.PAE(), reason)
+		bundle := a.GetDigest()["sha256"]
+		if seen[bundle] {
+			continue
+		}
+		seen[bundle] = true
+		for _, c := range claims {
+			if c.Bundle().Encoded() != bundle {
+				continue
+			}
+			if reason, gone := withdrawn[c.PAE()]; gone {
+				return c.PAE(), reason, true
+			}
+			var next vsa.VerificationSummary
+			if c.PredicateType() != attest.VSAType || protojson.Unmarshal(c.Predicate(), &next) != nil {
+				continue
+			}
+			if pae, reason, gone := withdrawnBelow(&next, claims, withdrawn, seen); gone {
+				return pae, reason, true
 			}
 		}
 	}
-	return nil
+	return "", "", false
 }
 
 func hasSubject(c attest.Claim, d godigest.Digest) bool {

@@ -124,6 +124,9 @@ func TestOnlyAcceptedBytesAreDelivered(t *testing.T) {
 	evidence := accept("second", nil)
 	summary.InputAttestations = []*vsa.VerificationSummary_InputAttestation{{Digest: sha256Set(evidence.Bundle())}}
 	resting := g.claim(t, "gatekeeper", good, attest.VSAType, summary)
+	above := acceptance(nil)
+	above.InputAttestations = []*vsa.VerificationSummary_InputAttestation{{Digest: sha256Set(resting.Bundle())}}
+	topmost := g.claim(t, "gatekeeper", good, attest.VSAType, above)
 	underneath, err := structpb.NewStruct(map[string]any{"claim": evidence.PAE().String(), "reason": "a wrong corpus"})
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +149,8 @@ func TestOnlyAcceptedBytesAreDelivered(t *testing.T) {
 		"another decision":             {1, []attest.Claim{accept("gatekeeper", func(s *vsa.VerificationSummary) { s.Policy.Uri = policy.DecisionURI("", policy.Deliver, "8-bit") })}, schemas.Failed, "a decision"},
 		"another policy":               {1, []attest.Claim{accept("gatekeeper", func(s *vsa.VerificationSummary) { s.Policy.Digest = sha256Set(godigest.FromString("lax")) })}, schemas.Failed, "decided under policy"},
 		"withdrawn underneath":         {1, []attest.Claim{evidence, resting, g.claim(t, "second", good, attest.WithdrawalType, underneath)}, schemas.Failed, "it rests on claim " + evidence.PAE().String() + ", withdrawn: a wrong corpus"},
+		"withdrawn two below":          {1, []attest.Claim{evidence, resting, topmost, g.claim(t, "second", good, attest.WithdrawalType, underneath)}, schemas.Failed, "claim " + topmost.PAE().String() + ": it rests on claim " + evidence.PAE().String() + ", withdrawn: a wrong corpus"},
+		"resting on decisions":         {1, []attest.Claim{evidence, resting, topmost}, schemas.Passed, ""},
 		"withdrawn":                    {1, []attest.Claim{ok, g.claim(t, "gatekeeper", good, attest.WithdrawalType, withdrawal)}, schemas.Failed, "withdrawn: a wrong fixture"},
 	} {
 		t.Run(name, func(t *testing.T) {
