@@ -38,6 +38,9 @@ func TestEvidenceGrowsTooOld(t *testing.T) {
 			{"older", bound + time.Hour, schemas.Failed, "got 721h0m0s"},
 			{"from the future", -time.Second, schemas.Failed, "which is to come"},
 		} {
+			if kind != "reload" && kind != "acceptance" && c.name != "exactly as old as the bound" {
+				continue // they go the same way
+			}
 			t.Run(kind+" "+c.name, func(t *testing.T) {
 				w := aged(t, kind, step, c.ago)
 				check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), c.verdict, want{"fresh", c.verdict, c.words})

@@ -13,30 +13,6 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// TestLessEvidenceNeverAllowsMore takes claims and objects away, in two steps,
-// from chains without a bad word in them. (Where one report of two is bad,
-// leaving it out hides it from any reader; only the log shows that it is gone.)
-func TestLessEvidenceNeverAllowsMore(t *testing.T) {
-	w := newWorld(t)
-	whole := w.Sign(t).Evidence
-	two := newWorld(t) // two signers wanted, only one there
-	two.Policy.Signers["quantize"] = schemas.SignerRule{Functionaries: []string{policytest.Producer, policytest.Second}, Threshold: 2}
-	twoEv := two.Sign(t).Evidence
-	rapid.Check(t, func(rt *rapid.T) {
-		world, ev := w, whole
-		if rapid.Bool().Draw(rt, "twoSigners") {
-			world, ev = two, twoEv
-		}
-		decision := rapid.SampledFrom([]string{policy.Accept, policy.Deliver, policy.Redistribute}).Draw(rt, "decision")
-		less := thin(rt, ev)
-		least := thin(rt, less)
-		before, after := decide(t, world, less, decision), decide(t, world, least, decision)
-		if before.Verdict != schemas.Passed && after.Verdict == schemas.Passed {
-			rt.Fatalf("%s: %s with %d claims and %d objects, passed with %d and %d", decision, before.Verdict, len(less.Claims), len(less.Objects), len(least.Claims), len(least.Objects))
-		}
-	})
-}
-
 // TestTakingObjectsAwayNeverHidesABadReport removes only objects, from a world with a bad report in it.
 func TestTakingObjectsAwayNeverHidesABadReport(t *testing.T) {
 	w := newWorld(t)

@@ -26,11 +26,11 @@ const MaxDocumentBytes = 64 << 20
 
 // InvalidError says where a document breaks its schema.
 type InvalidError struct {
-	URI     string // of the schema
-	Pointer string // JSON pointer (RFC 6901) of the place; "/" is the document
-	Got     string // the value there, shortened
-	Want    string // what the schema says of the place
-	key     string // the key that may not be there; empty for another fault
+	URI     string   // of the schema
+	Pointer string   // JSON pointer (RFC 6901) of the place; "/" is the document
+	Got     string   // the value there, shortened
+	Want    string   // what the schema says of the place
+	keys    []string // that may not be there; none for another fault
 }
 
 func (e *InvalidError) Error() string {
@@ -88,20 +88,26 @@ func explain(uri string, tree any, e *jsonschema.ValidationError) error {
 		at = "/"
 	}
 	want := e.Message
+	unknown := unknownKeys(e)
+	if len(unknown) > 0 { // the validator names them in no order
+		want = "additionalProperties '" + strings.Join(unknown, "', '") + "' not allowed"
+	}
 	if means := description(e.AbsoluteKeywordLocation); means != "" {
 		want += " (" + means + ")"
 	}
-	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: want, key: unknownKey(e)}
+	return &InvalidError{URI: uri, Pointer: at, Got: excerpt(lookup(tree, e.InstanceLocation)), Want: want, keys: unknown}
 }
 
-// unknownKey is the first key that the schema does not let in.
-func unknownKey(e *jsonschema.ValidationError) string {
+// unknownKeys are the keys that the schema does not let in, sorted.
+func unknownKeys(e *jsonschema.ValidationError) []string {
 	if !strings.HasSuffix(e.KeywordLocation, "/additionalProperties") {
-		return ""
+		return nil
 	}
 	_, rest, _ := strings.Cut(e.Message, "'")
-	key, _, _ := strings.Cut(rest, "'")
-	return key
+	list, _, _ := strings.Cut(rest, "' not allowed")
+	keys := strings.Split(list, "', '")
+	slices.Sort(keys)
+	return keys
 }
 
 // description finds what a schema says about the place whose keyword failed.

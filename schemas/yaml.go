@@ -33,8 +33,8 @@ func DecodeYAML(name string, doc []byte, uri string, v any) error {
 	var invalid *InvalidError
 	if errors.As(err, &invalid) {
 		pointer := strings.TrimSuffix(invalid.Pointer, "/")
-		if invalid.key != "" {
-			pointer += "/" + escapePointer(invalid.key)
+		if len(invalid.keys) > 0 {
+			pointer += "/" + escapePointer(invalid.keys[0])
 		}
 		return fmt.Errorf("%s:%d: %w", name, lines.of(pointer), err)
 	}
