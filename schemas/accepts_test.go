@@ -46,6 +46,8 @@ func documents() []document {
 		}},
 		{schemas.PolicyURI, &schemas.Policy{
 			Schema: schemas.PolicyURI, Name: "p", Source: schemas.PolicySource{Repository: "o/n", Revision: commit}, Licences: []string{"mit"},
+			Scans: &schemas.ScanRule{Allowed: []string{"safe"}}, Notices: &schemas.NoticeRule{Files: []string{"LICENSE"}, Upstreams: map[string]string{"o/base": "mit"}},
+			Reviewers: &signer, Fresh: map[string]schemas.Age{"reload": "720h"}, Standing: &schemas.StandingRule{WholeLog: true}, Witnesses: &schemas.WitnessRule{Names: []string{"w"}, Threshold: 1},
 			Signers: map[string]schemas.SignerRule{"acquire": signer},
 			Classes: map[string]schemas.Class{"8-bit": {
 				Description: "d", TensorTypes: []string{"Q8_0"}, Made: []string{"acquire"}, Side: []string{"calibrate"},
@@ -60,6 +62,11 @@ func documents() []document {
 			Functionaries: []schemas.Functionary{{Name: "producer", Key: pemKey, NotBefore: &moment, NotAfter: &moment}, {Name: "ci", Issuer: "i", Subject: "s"}, {Name: "auditor", Keys: []schemas.FunctionaryKey{{Key: pemKey, NotBefore: &moment, NotAfter: &moment}}}},
 		}},
 		{schemas.ManifestURI, &digest.Manifest{Schema: digest.ManifestSchema, Files: []digest.Entry{{Name: "a/b.json", Size: 1, SHA256: sum, GitBlob: commit}}}},
+		{schemas.ReviewURI, &schemas.Review{Verdict: schemas.Passed, Note: "read it", Reviewed: moment, Link: "https://example.org/review"}},
+		{schemas.ListingURI, &schemas.Listing{
+			Schema: schemas.ListingURI, URI: "https://example.org/o/n", Revision: commit, Licence: "mit", BaseModels: []string{"o/base"},
+			Files: []schemas.ListedFile{{Path: "LICENSE", Size: 1, GitBlob: commit, SHA256: sum, Scan: "safe", Taken: true}},
+		}},
 		{schemas.WithdrawalURI, &schemas.Withdrawal{Claim: sum, Reason: "why", Successor: sum}},
 		{schemas.CompletionURI, &schemas.Completion{
 			Pipeline: sum, Policy: sum, Finished: []godigest.Digest{sum}, Delivered: []schemas.DeliveredFile{{Name: "n", Digest: sum, Size: 1}}, Checkpoint: "c", Compute: "none rented",
@@ -67,9 +74,37 @@ func documents() []document {
 	}
 }
 
+// documentsOf are all of them: the evidence of a policy holds others.
+var documentsOf = append(documents(), evidenceDocument())
+
+func evidenceDocument() document {
+	of := map[string]any{}
+	for _, d := range documents() {
+		of[d.uri] = d.full
+	}
+	index := int64(3)
+	artifact := []schemas.PolicyArtifact{{Name: "n", Digest: sum}}
+	return document{schemas.EvidenceURI, &schemas.PolicyEvidence{
+		Schema: schemas.EvidenceURI, Question: schemas.PolicyQuestion{Decision: "accept", Class: "8-bit", Artifact: sum, Policy: sum, At: moment},
+		Policy: *of[schemas.PolicyURI].(*schemas.Policy), Log: schemas.PolicyLog{Size: 4, Whole: true},
+		Claims: []schemas.PolicyClaim{{Bundle: sum, PAE: sum, Functionary: "producer", Key: sum, PredicateType: "p", Subjects: artifact, Index: &index, Appended: &moment, SignedAt: &moment, Withdrawn: true}},
+		Runs: []schemas.PolicyRun{{
+			PAE: sum, Claims: []godigest.Digest{sum}, Withdrawn: true, Stage: "s", Uses: "acquire", Publisher: &schemas.Publisher{Repository: "o/n", Revision: commit, Allow: []string{"*"}},
+			Finished: &moment, Subjects: artifact, Inputs: artifact, Result: of[schemas.ResultURI].(*schemas.Result), Reports: []schemas.Report{*of[schemas.ReportURI].(*schemas.Report)},
+			Listing: of[schemas.ListingURI].(*schemas.Listing), Missing: []string{"m"},
+		}},
+		Summaries:   []schemas.PolicySummary{{Bundle: sum, URI: "u", Policy: sum, Result: "PASSED", Levels: []string{"l"}, RestsOn: []godigest.Digest{sum}, Verified: &moment}},
+		Completions: []schemas.PolicyCompletion{{Bundle: sum, Policy: sum, Finished: []godigest.Digest{sum}}},
+		Reviews:     []schemas.PolicyReview{{Bundle: sum, Review: *of[schemas.ReviewURI].(*schemas.Review)}},
+		Withdrawals: []schemas.PolicyWithdrawal{{Bundle: sum, Claim: sum, Reason: "r", Successor: sum, Counts: true}},
+		Witnesses:   []schemas.PolicyCosignature{{Name: "w", Time: moment}},
+		Unreadable:  []schemas.PolicyUnreadable{{Bundle: sum, Why: "w"}},
+	}}
+}
+
 // Every Go type round-trips through its schema with nothing lost.
 func TestTypesRoundTrip(t *testing.T) {
-	for _, d := range documents() {
+	for _, d := range documentsOf {
 		body, err := json.Marshal(d.full)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +120,7 @@ func TestTypesRoundTrip(t *testing.T) {
 
 // Schema and Go type name the same keys, all the way down.
 func TestTypesAndSchemasNameTheSameKeys(t *testing.T) {
-	for _, d := range documents() {
+	for _, d := range documentsOf {
 		body := schemaFile(t, d.uri)
 		compareKeys(t, reflect.TypeOf(d.full).Elem(), body, body, "")
 	}
@@ -93,6 +128,10 @@ func TestTypesAndSchemasNameTheSameKeys(t *testing.T) {
 
 func compareKeys(t *testing.T, typ reflect.Type, schema, whole map[string]any, at string) {
 	t.Helper()
+	if ref, ok := schema["$ref"].(string); ok && strings.HasPrefix(ref, schemas.BaseURI) {
+		schema = schemaFile(t, ref)
+		whole = schema
+	}
 	if ref, ok := schema["$ref"].(string); ok {
 		name := strings.TrimPrefix(ref, "#/$defs/")
 		schema = whole["$defs"].(map[string]any)[name].(map[string]any)
@@ -189,6 +228,16 @@ func TestSchemasReject(t *testing.T) {
 		{"a date without a time", schemas.TrustURI, "/functionaries/0/notAfter", "2026-03-01", "/functionaries/0/notAfter", "date-time"},
 		{"an identity without a trusted root", schemas.TrustURI, "/trustedRoot", nil, "/", "trustedRoot"},
 		{"a log without a key", schemas.TrustURI, "/log/key", nil, "/log", "key"},
+		{"a scan state that can never be allowed", schemas.PolicyURI, "/scans/allowed", []any{"unsafe"}, "/scans/allowed/0", "one of"},
+		{"an age without a unit", schemas.PolicyURI, "/fresh/reload", "720", "/fresh/reload", "pattern"},
+		{"no ages", schemas.PolicyURI, "/fresh", map[string]any{}, "/fresh", "minimum 1"},
+		{"a threshold of no witnesses", schemas.PolicyURI, "/witnesses/threshold", 0.0, "/witnesses/threshold", ">= 1"},
+		{"a threshold of no reviewers", schemas.PolicyURI, "/reviewers/threshold", 0.0, "/reviewers/threshold", ">= 1"},
+		{"a review that says nothing", schemas.ReviewURI, "/note", "", "/note", "length"},
+		{"an undecided review", schemas.ReviewURI, "/verdict", "undecided", "/verdict", "one of"},
+		{"a review without a moment", schemas.ReviewURI, "/reviewed", "yesterday", "/reviewed", "date-time"},
+		{"a listing without files", schemas.ListingURI, "/files", []any{}, "/files", "minimum 1"},
+		{"a listed file without a scan state", schemas.ListingURI, "/files/0/scan", "", "/files/0/scan", "length"},
 		{"a decider twice", schemas.TrustURI, "/deciders", []any{"a", "a"}, "/deciders", "equal"},
 		{"deciders who are nobody", schemas.TrustURI, "/deciders", []any{}, "/deciders", "minimum 1"},
 		{"a policy pinned by a word", schemas.TrustURI, "/policies", []any{"latest"}, "/policies/0", "pattern"},
