@@ -69,12 +69,12 @@ func ruleLicence(in *inquiry) []Reason {
 	}
 	res, err := in.path[0].Result(in.ev.Objects)
 	if err != nil {
-		return []Reason{undecided("licence", err.Error(), want)}
+		return []Reason{undecided("licence", err.Error(), want).from(in.path[0].PAE())}
 	}
 	got := res.Facts["licence"]
 	switch {
 	case got == "" || got == "absent":
-		return []Reason{undecided("licence", "the publisher declares none", want)}
+		return []Reason{undecided("licence", "the publisher declares none", want).from(in.path[0].PAE())}
 	case !slices.Contains(in.policy.Licences, got):
 		return []Reason{failed("licence", got, want, in.path[0].PAE())}
 	}

@@ -131,3 +131,9 @@ func failed(what, got, want string, claim godigest.Digest) Reason {
 func undecided(what, got, want string) Reason {
 	return Reason{What: what, Verdict: schemas.Undecided, Got: got, Want: want}
 }
+
+// from gives a reason the claim that it came from.
+func (r Reason) from(claim godigest.Digest) Reason {
+	r.Claim = claim
+	return r
+}

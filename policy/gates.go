@@ -112,7 +112,7 @@ func ruleCoverage(in *inquiry) []Reason {
 			}
 			if haveTotal != havePassed { // run, but not counted: a better report does not hide it
 				count++
-				reasons = append(reasons, undecided(what, "only one of fixtures_total and fixtures_passed", "both"))
+				reasons = append(reasons, undecided(what, "only one of fixtures_total and fixtures_passed", "both").from(f.run.PAE()))
 				continue
 			}
 			count++
@@ -178,7 +178,7 @@ func ruleTensorTypes(in *inquiry) []Reason {
 		case len(bad) > 0:
 			reasons = append(reasons, failed("tensor types", strings.Join(all, ", "), want, f.run.PAE()))
 		case len(all) == 0:
-			reasons = append(reasons, undecided("tensor types", "not counted", want))
+			reasons = append(reasons, undecided("tensor types", "not counted", want).from(f.run.PAE()))
 		default:
 			reasons = append(reasons, passed("tensor types", strings.Join(all, ", "), want, f.run.PAE()))
 		}

@@ -141,12 +141,12 @@ func (in *inquiry) inputsOf(run *Run, previous string) (godigest.Digest, bool) {
 		if reason.What == "" {
 			reason = failed("inputs of "+run.name(), "two inputs made by "+previous, "one", run.PAE())
 		}
-		reason.What = fmt.Sprintf("input %s of %s: %s", input.Name, run.name(), reason.What)
+		reason.What, reason.Claim = fmt.Sprintf("input %s of %s: %s", input.Name, run.name(), reason.What), run.PAE()
 		in.pathFaults = append(in.pathFaults, reason)
 		sound = false
 	}
 	if primary == "" && sound {
-		in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an input made by "+previous))
+		in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an input made by "+previous).from(run.PAE()))
 	}
 	return primary, primary != "" && sound
 }
@@ -165,7 +165,7 @@ func (in *inquiry) sideMaker(d godigest.Digest) *Run {
 func (in *inquiry) checkSides() {
 	for _, run := range in.side {
 		if len(run.Inputs) == 0 {
-			in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an output of the path"))
+			in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an output of the path").from(run.PAE()))
 		}
 		for _, input := range run.Inputs {
 			if !slices.ContainsFunc(in.path, func(p *Run) bool { return p != nil && p.makes(input.Digest) }) {

@@ -84,7 +84,7 @@ func (in *inquiry) checkKernel(what, kernel string, runs []*Run, subject godiges
 		}
 	}
 	if count == 0 {
-		reasons = append(reasons, undecided(what, "no report of kernel "+kernel, "one that passed"))
+		reasons = append(reasons, undecided(what, "no report of kernel "+kernel, "one that passed").from(runs[len(runs)-1].PAE()))
 	}
 	return reasons
 }

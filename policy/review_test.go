@@ -3,6 +3,7 @@ package policy_test
 import (
 	"testing"
 
+	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/policy/policytest"
 	"github.com/weighmaster/weighmaster/schemas"
@@ -49,6 +50,17 @@ func TestAPersonReviewsTheArtifact(t *testing.T) {
 			check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), c.verdict, want{"review", c.verdict, c.words})
 		})
 	}
+	t.Run("a review of other bytes", func(t *testing.T) {
+		review := yes("r", second)
+		of := review.State
+		review.State = func(t testing.TB, w *policytest.World, s *policytest.Signed) *attest.Statement {
+			st := of(t, w, s)
+			st.Subject = []*attest.ResourceDescriptor{policytest.Descriptor(policytest.Artifact.Name, policytest.BF16.Digest)}
+			return st
+		}
+		w := reviewed(t, 1, review)
+		check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), undecided, want{"review", undecided, "got no review"})
+	})
 	t.Run("a reviewer who also made it", func(t *testing.T) {
 		w := reviewed(t, 1, yes("r", second))
 		w.Step(t, "q8").By = []string{policytest.Producer, second}
