@@ -3,6 +3,7 @@ package stages
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +33,44 @@ func TestScanStatusIsNeverBetterThanTheHubSaysIt(t *testing.T) {
 	s.Licence = ""
 	if out := mustAcquire(t, acquireRun(t, s)); out.Facts["licence"] != "absent" {
 		t.Errorf("licence: got %q, want absent", out.Facts["licence"])
+	}
+}
+
+// The listing is kept as evidence: file by file, with what the card says the model is made from.
+func TestTheListingIsKeptFileByFile(t *testing.T) {
+	for _, c := range []struct{ card, want []string }{
+		{nil, nil},
+		{[]string{"origin/model"}, []string{"origin/model"}},
+		{[]string{"z/merged", "a/merged", "a/merged"}, []string{"a/merged", "z/merged"}},
+	} {
+		s := hubSnapshot()
+		s.BaseModels, s.Scans = c.card, map[string]string{"config.json": "safe", "model.safetensors": "queued"}
+		run := acquireRun(t, s)
+		out := mustAcquire(t, run)
+		var listing schemas.Listing
+		for _, e := range out.Evidence {
+			if e.Name == "listing/publisher" {
+				body, err := run.Objects.Get(t.Context(), e.Digest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := schemas.DecodeJSON(schemas.ListingURI, body, &listing); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if listing.Revision != s.Revision || listing.Licence != s.Licence || !slices.Equal(listing.BaseModels, c.want) {
+			t.Errorf("the listing is %+v, want base models %v", listing, c.want)
+		}
+		states := map[string]string{}
+		for _, f := range listing.Files {
+			if f.Taken {
+				states[f.Path] = f.Scan
+			}
+		}
+		if states["config.json"] != "safe" || states["model.safetensors"] != "queued" || states["empty.txt"] != "absent" || len(states) != 3 {
+			t.Errorf("the files taken are %v", states)
+		}
 	}
 }
 

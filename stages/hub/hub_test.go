@@ -327,6 +327,23 @@ func TestABodyThatStopsIsGivenUp(t *testing.T) {
 	wantError(t, err, "no byte came for 20ms")
 }
 
+func TestABaseModelIsANameOrNames(t *testing.T) {
+	answer := func(card string) []byte {
+		return []byte(`{"id":"a/b","sha":"` + rev + `","cardData":{"base_model":` + card + `},"siblings":[{"rfilename":"x","size":1,"blobId":"` + rev + `"}]}`)
+	}
+	for card, want := range map[string]string{`null`: "[]", `"o/m"`: "[o/m]", `["z/m","o/m"]`: "[o/m z/m]"} {
+		info, err := hub.ParseInfo(answer(card))
+		if err != nil || fmt.Sprint(info.BaseModels) != want {
+			t.Errorf("%s: got %v, %v, want %s", card, info, err, want)
+		}
+	}
+	for _, card := range []string{`7`, `{"name":"o/m"}`, `["o/m",7]`} {
+		if _, err := hub.ParseInfo(answer(card)); err == nil || !strings.Contains(err.Error(), "base_model") {
+			t.Errorf("%s: got %v, want a refusal that names base_model", card, err)
+		}
+	}
+}
+
 func FuzzParseInfo(f *testing.F) {
 	f.Add([]byte(`{"id":"a/b","sha":"` + rev + `","siblings":[{"rfilename":"x","size":1,"blobId":"` + rev + `"}]}`))
 	f.Add([]byte(`{"id":"a/b","sha":"` + rev + `","gated":"auto","cardData":{"license":["mit"]},"securityRepoStatus":{"scansDone":true,"filesWithIssues":[{"path":"x","level":"unsafe"}]},"siblings":[{"rfilename":"x","size":1,"blobId":"` + rev + `","lfs":{"sha256":"","size":1}}]}`))

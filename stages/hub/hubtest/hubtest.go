@@ -20,9 +20,10 @@ import (
 
 // Snapshot is one revision of one repository.
 type Snapshot struct {
-	Repository string // owner/name
-	Revision   string // 40 hex digits
-	Licence    string // as the card declares it; none when empty
+	Repository string   // owner/name
+	Revision   string   // 40 hex digits
+	Licence    string   // as the card declares it; none when empty
+	BaseModels []string // base_model of the card; none when empty, a plain name when there is one
 	Files      []File
 	Scans      map[string]string // scan state by path; the listing has no scan status when nil
 }
@@ -116,8 +117,19 @@ func (s Snapshot) listing(blobs, security bool) map[string]any {
 		"id": s.Repository, "modelId": s.Repository, "sha": s.Revision, "private": false, "gated": false,
 		"tags": []string{"safetensors"}, "siblings": siblings,
 	}
+	card := map[string]any{}
 	if s.Licence != "" {
-		info["cardData"] = map[string]any{"license": s.Licence}
+		card["license"] = s.Licence
+	}
+	switch len(s.BaseModels) {
+	case 0:
+	case 1:
+		card["base_model"] = s.BaseModels[0]
+	default:
+		card["base_model"] = s.BaseModels
+	}
+	if len(card) > 0 {
+		info["cardData"] = card
 	}
 	if security && s.Scans != nil {
 		done, issues := true, []map[string]any{}
