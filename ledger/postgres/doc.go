@@ -9,6 +9,8 @@
 // which other users of the machine can see: in ~/.pgpass or PGPASSWORD. No error
 // of this package repeats one.
 //
+// Servers of version 14 and newer will do.
+//
 // Writers wait for one another at one row, the log's head, which they lock
 // (SELECT … FOR UPDATE) at READ COMMITTED before they read how long the log is.
 // An append counts as durable only on a server that writes through: fsync,

@@ -50,13 +50,16 @@ func TestTriggersRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	const digest = `'\x0000000000000000000000000000000000000000000000000000000000000000'`
-	for _, statement := range []string{
+	statements := []string{
 		"INSERT INTO weighmaster.entries VALUES (9, '', " + digest + ")",
 		"INSERT INTO weighmaster.entries VALUES (3, '', " + digest + `), (5, '', '\x` + strings.Repeat("01", 32) + "')",
 		"INSERT INTO weighmaster.nodes VALUES (99, " + digest + ")",
 		"INSERT INTO weighmaster.nodes VALUES (0, " + digest + ") ON CONFLICT (pos) DO UPDATE SET hash = excluded.hash",
-		"MERGE INTO weighmaster.nodes n USING (SELECT 0::bigint AS pos) x ON n.pos = x.pos WHEN MATCHED THEN DELETE",
-	} {
+	}
+	if conn.PgConn().ParameterStatus("server_version") >= "15" {
+		statements = append(statements, "MERGE INTO weighmaster.nodes n USING (SELECT 0::bigint AS pos) x ON n.pos = x.pos WHEN MATCHED THEN DELETE")
+	}
+	for _, statement := range statements {
 		wantAppendOnly(t, conn, "origin", statement)
 		refused++
 	}
