@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -155,6 +156,27 @@ func TestWitnessKeysAreDistinct(t *testing.T) {
 	}
 	if _, err := ledger.Cosignatures(checkpoint, log, []note.Verifier{log}); err == nil || !strings.Contains(err.Error(), "not one for cosignatures") {
 		t.Errorf("%v, want a log's key refused", err)
+	}
+}
+
+// TestLogIsNotItsOwnWitness: the log's public key, dressed as a witness's.
+func TestLogIsNotItsOwnWitness(t *testing.T) {
+	_, checkpoint, log := cosignedLog(t, 1)
+	parts := strings.SplitN(storetest.VerifierKey(t, storetest.Origin, 1), "+", 3)
+	key, err := base64.StdEncoding.DecodeString(parts[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key[0] = 0x04
+	for _, name := range []string{storetest.Origin, "witness.example/own"} {
+		sum := sha256.Sum256(append([]byte(name+"\n"), key...))
+		keys, err := ledger.ParseWitnessKeys(fmt.Sprintf("%s+%x+%s", name, sum[:4], base64.StdEncoding.EncodeToString(key)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := ledger.Cosignatures(checkpoint, log, keys); err == nil || !strings.Contains(err.Error(), "cannot be its own witness") || list != nil {
+			t.Errorf("%s: %v, %v, want it refused", name, list, err)
+		}
 	}
 }
 
