@@ -1,6 +1,7 @@
 package attest
 
 import (
+	"encoding/json"
 	"fmt"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
@@ -54,6 +55,7 @@ func OpenUnverified(bundle []byte) (UnverifiedEnvelope, error) {
 type Unverified struct {
 	PAE       godigest.Digest
 	Statement *Statement
+	Predicate json.RawMessage // the predicate's JSON as it stands there
 }
 
 // Inspect reads a bundle without verifying it. The Statement is strict all the same.
@@ -62,11 +64,11 @@ func Inspect(bundle []byte) (Unverified, error) {
 	if err != nil {
 		return Unverified{}, err
 	}
-	s, _, err := DecodeStatement(env.Payload)
+	s, predicate, err := DecodeStatement(env.Payload)
 	if err != nil {
 		return Unverified{}, err
 	}
-	return Unverified{PAE: env.PAE, Statement: s}, nil
+	return Unverified{PAE: env.PAE, Statement: s, Predicate: predicate}, nil
 }
 
 // NamedDigest is one artifact as a Statement names it.
@@ -85,12 +87,8 @@ func UnverifiedIndex(bundle []byte) (pae godigest.Digest, predicateType string, 
 		return "", "", nil, nil, err
 	}
 	if u.Statement.GetPredicateType() == ProvenanceType {
-		body, err := u.Statement.GetPredicate().MarshalJSON()
-		if err != nil {
-			return "", "", nil, nil, err
-		}
 		p := &provenance.Provenance{}
-		if err := decodeProto(body, p); err != nil {
+		if err := decodeProto(u.Predicate, p); err != nil {
 			return "", "", nil, nil, err
 		}
 		dependencies = named(p.GetBuildDefinition().GetResolvedDependencies())
