@@ -49,8 +49,11 @@ func (v *verifier) certificate(b *sigbundle.Bundle, content verify.VerificationC
 		return none, err
 	}
 	by := signedBy{name: t.name}
+	if err := keys.CheckPublic(content.Certificate().PublicKey); err != nil {
+		return none, refused(attest.CheckCertificate, "a certificate for another kind of key", "a key that functionaries may have", err)
+	}
 	if by.key, err = keys.Digest(content.Certificate().PublicKey); err != nil {
-		return none, refused(attest.CheckCertificate, "a certificate for another kind of key", "a public key", err)
+		return none, refused(attest.CheckCertificate, "a certificate for an unknown kind of key", "a public key", err)
 	}
 	for _, keyed := range v.byHint {
 		if keyed.id == by.key {

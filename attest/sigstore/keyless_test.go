@@ -2,6 +2,11 @@ package sigstore_test
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -237,6 +242,34 @@ func TestLocalKeyWithACertificate(t *testing.T) {
 	}
 	_, err = both.Verify(context.Background(), encode(t, b), now)
 	wantRefused(t, err, attest.CheckCertificate, "the local key of functionary producer")
+}
+
+// Certificates are for the kinds of keys that functionaries have, and no other.
+func TestCertificateForAnotherKindOfKey(t *testing.T) {
+	d := virtual.New(t)
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p521, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := sigstore.NewVerifier([]sigstore.Functionary{{Name: "ci", Issuer: issuer, Subject: builder}}, sigstore.Options{TrustedRoot: d.Material(t, virtual.RootOptions{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, key := range map[string]crypto.Signer{"got RSA of 2048 bits": rsaKey, "got ECDSA on P-521": p521} {
+		b := sealed(t, key, attest.PayloadType, []byte(good))
+		der, err := virtual.Identity{D: d, Issuer: issuer, Subject: builder, At: d.Now}.Certify(key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		logged := logEntry(t, d, der, []byte(good), signatureOf(t, b))
+		b["verificationMaterial"] = map[string]any{"certificate": map[string]any{"rawBytes": der}, "tlogEntries": []any{logged}}
+		_, err = v.Verify(context.Background(), encode(t, b), now)
+		wantRefused(t, err, attest.CheckCertificate, words)
+	}
 }
 
 // logEntry has the virtual log take in an envelope, and gives the entry in JSON.
