@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -28,7 +29,7 @@ func (a *app) logExportCommand() *cobra.Command {
 			defer p.close()
 			res, err := tiles.Export(cmd.Context(), p.log, folder)
 			if err != nil {
-				return err
+				return a.contradicted(err, p.trust.Log.Key)
 			}
 			return a.answer(map[string]any{"folder": folder, "size": res.Size, "root": res.Root, "previous": res.Previous, "files": res.Files}, func() {
 				a.printf("%d entries, root %s, %d files written to %s\n", res.Size, res.Root, res.Files, folder)
@@ -150,6 +151,19 @@ func (a *app) printTiles(v tiles.Verification, key string, cosigned []ledger.Cos
 // proofOf is what a third party needs to see that the log lied.
 func proofOf(c *ledger.Contradiction, key string) *logProof {
 	return &logProof{Reason: c.Reason, Key: strings.TrimSpace(key), Signed: string(c.Signed), Other: string(c.Other), Size: c.Size, At: c.At, Root: c.Root}
+}
+
+// contradicted prints the proof where an error is one that the log lied.
+func (a *app) contradicted(err error, key string) error {
+	var lied *ledger.Contradiction
+	if !errors.As(err, &lied) {
+		return err
+	}
+	report := logReport{Proof: proofOf(lied, key)}
+	if err := a.answer(map[string]any{"contradiction": report.Proof}, func() { a.printf("%s", report.failures()) }); err != nil {
+		return err
+	}
+	return &exitError{code: exitContradicts}
 }
 
 // readLimited reads a small file.

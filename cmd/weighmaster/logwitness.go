@@ -48,11 +48,14 @@ func (a *app) logWitnessCommand() *cobra.Command {
 				for _, name := range asked.Packages {
 					a.printf("wrote %s\n", name)
 				}
+				if asked.Proof != nil {
+					a.printf("%s", (&logReport{Proof: asked.Proof}).failures())
+				}
 			}); err != nil {
 				return err
 			}
-			if asked.lied != nil {
-				return asked.lied
+			if asked.Proof != nil {
+				return &exitError{code: exitContradicts}
 			}
 			if asked.failed {
 				return &exitError{code: exitUndecided}
@@ -70,8 +73,8 @@ type witnessAnswer struct {
 	Witnesses  []witnessState `json:"witnesses"`
 	Checkpoint string         `json:"checkpoint"`         // with the cosignatures
 	Packages   []string       `json:"packages,omitempty"` // written anew
+	Proof      *logProof      `json:"contradiction,omitempty"`
 	failed     bool
-	lied       *ledger.Contradiction
 }
 
 type witnessState struct {
@@ -117,7 +120,9 @@ func (p *project) askWitnesses(ctx context.Context, names []string, timeout time
 		}
 		if err != nil {
 			answer.failed, state.Error = true, err.Error()
-			answer.lied = p.shownLie(ctx, err, answer.lied)
+			if lied := p.shownLie(ctx, err); lied != nil {
+				answer.Proof = proofOf(lied, p.trust.Log.Key)
+			}
 		}
 		answer.Witnesses = append(answer.Witnesses, state)
 	}
@@ -159,20 +164,20 @@ func (p *project) witnesses(names []string, keys []note.Verifier) ([]witness.Wit
 	return list, nil
 }
 
-// shownLie compares the checkpoint that a witness showed with the ledger.
-func (p *project) shownLie(ctx context.Context, err error, before *ledger.Contradiction) *ledger.Contradiction {
+// shownLie compares the checkpoint that a witness showed with the ledger; nil
+// where they do not contradict each other, or none was shown.
+func (p *project) shownLie(ctx context.Context, err error) *ledger.Contradiction {
 	var failed *witness.Error
 	var lied *ledger.Contradiction
 	if errors.As(err, &lied) {
 		return lied
 	}
-	if before != nil || !errors.As(err, &failed) || failed.Checkpoint == nil {
-		return before
+	if errors.As(err, &failed) && failed.Checkpoint != nil {
+		if _, err := p.log.Compare(ctx, failed.Checkpoint); errors.As(err, &lied) {
+			return lied
+		}
 	}
-	if _, err := p.log.Compare(ctx, failed.Checkpoint); errors.As(err, &lied) {
-		return lied
-	}
-	return before
+	return nil
 }
 
 // checkCosignatures verifies what the witnesses of trust.yaml signed on the
