@@ -3,7 +3,6 @@ package modelsigning_test
 import (
 	"context"
 	"crypto"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -63,7 +62,7 @@ func hint(t testing.TB, pub crypto.PublicKey) string {
 func signRaw(t testing.TB, key crypto.Signer, payload string) []byte {
 	t.Helper()
 	sum := sha256.Sum256(dsse.PAE(attest.PayloadType, []byte(payload)))
-	sig, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	sig, err := key.Sign(nil, sum[:], crypto.SHA256) // RFC 6979: the same payload gives the same bundle
 	if err != nil {
 		t.Fatal(err)
 	}
