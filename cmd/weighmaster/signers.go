@@ -38,46 +38,62 @@ func (a *app) signers(ctx context.Context, p *project) (map[string]attest.Signer
 	if err != nil {
 		return nil, err
 	}
-	local := func(open func(context.Context, string) (crypto.Signer, error)) func(string, string) (attest.Signer, error) {
-		return func(_, path string) (attest.Signer, error) {
-			key, err := open(ctx, path)
-			if err != nil {
-				return nil, err
-			}
-			signer, err := sigstore.NewSignerWith(key, opts)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
-			return signer, nil
-		}
+	dir := filepath.Join(p.dir, keysDir)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, usage("%v", err)
 	}
 	out := map[string]attest.Signer{}
-	for suffix, open := range map[string]func(name, path string) (attest.Signer, error){
-		privateSuffix:   local(func(_ context.Context, path string) (crypto.Signer, error) { return a.loadKey(path) }),
-		referenceSuffix: local(openReference),
-		identitySuffix:  p.identitySigner,
-	} {
-		paths, err := filepath.Glob(filepath.Join(p.dir, keysDir, "*"+suffix))
+	for _, f := range files {
+		name, signer, err := a.signerOf(ctx, p, filepath.Join(dir, f.Name()), opts)
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range paths {
-			name := strings.TrimSuffix(filepath.Base(path), suffix)
-			if name == logKeyName {
-				continue
-			}
-			if out[name] != nil {
-				return nil, usage("%s has two of %s, %s and %s in %s; keep the one that signs", name, privateSuffix, referenceSuffix, identitySuffix, filepath.Dir(path))
-			}
-			if out[name], err = open(name, path); err != nil {
-				return nil, err
-			}
+		if signer == nil {
+			continue
 		}
+		if out[name] != nil {
+			return nil, usage("%s has two of %s, %s and %s in %s; keep the one that signs", name, privateSuffix, referenceSuffix, identitySuffix, dir)
+		}
+		out[name] = signer
 	}
 	if len(out) == 0 {
-		return nil, usage("%s holds no private keys; make one with weighmaster keygen", filepath.Join(p.dir, keysDir))
+		return nil, usage("%s holds no private keys; make one with weighmaster keygen", dir)
 	}
 	return out, nil
+}
+
+// signerOf readies the signer that one file of keys/ stands for, and gives its
+// name; none for other files and for the log's key.
+func (a *app) signerOf(ctx context.Context, p *project, path string, opts sigstore.SignerOptions) (string, attest.Signer, error) {
+	base := filepath.Base(path)
+	if name, ok := strings.CutSuffix(base, identitySuffix); ok {
+		signer, err := p.identitySigner(name, path)
+		return name, signer, err
+	}
+	name, isReference := strings.CutSuffix(base, referenceSuffix)
+	isKey := false
+	if !isReference {
+		name, isKey = strings.CutSuffix(base, privateSuffix)
+	}
+	var key crypto.Signer
+	var err error
+	switch {
+	case isReference:
+		key, err = openReference(ctx, path)
+	case isKey && name != logKeyName:
+		key, err = a.loadKey(path)
+	default:
+		return name, nil, nil
+	}
+	if err != nil {
+		return name, nil, err
+	}
+	signer, err := sigstore.NewSignerWith(key, opts)
+	if err != nil {
+		return name, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return name, signer, nil
 }
 
 // identitySigner signs as the certificate identity of a functionary of the trust file.
