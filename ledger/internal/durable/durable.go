@@ -34,8 +34,8 @@ func Replace(path string, data []byte, perm fs.FileMode) error {
 	return f.finish(path, perm, system.Rename)
 }
 
-// Create writes data to a path that must not exist (fs.ErrExist, and nothing
-// is changed).
+// Create writes data to a path that must not exist (fs.ErrExist: nothing is
+// changed, and the name of what is there is durable).
 func Create(path string, data []byte, perm fs.FileMode) error {
 	f, err := NewTemp(filepath.Dir(path))
 	if err != nil {
@@ -68,7 +68,8 @@ var _ io.Writer = (*Temp)(nil)
 
 func (t *Temp) Write(p []byte) (int, error) { return t.file.Write(p) }
 
-// Create gives the finished file its name, which must be free (fs.ErrExist).
+// Create gives the finished file its name, which must be free (fs.ErrExist: the
+// name of what is there is durable).
 func (t *Temp) Create(path string, perm fs.FileMode) error {
 	// A hard link fails when the name is taken, a rename would replace it.
 	return t.finish(path, perm, func(old, new string) error {
@@ -102,10 +103,16 @@ func (t *Temp) finish(path string, perm fs.FileMode, name func(old, new string) 
 	if err := t.file.Close(); err != nil {
 		return err
 	}
-	if err := name(t.name, path); err != nil {
+	err := name(t.name, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	// Also the name that was taken: who made it may have died before it was
+	// durable, or been told that the disk failed.
+	if err := SyncDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return err
 }
 
 // Discard removes what was not finished.
