@@ -32,6 +32,9 @@ type Evidence struct {
 type Place struct {
 	Index    int64     // from 0
 	Appended time.Time // zero when unknown
+	// Imported says that Appended is the word of another log, from which the
+	// claim was imported later than that.
+	Imported bool
 }
 
 // Cosignature is a witness's word for a checkpoint, verified. Name is the
@@ -58,12 +61,35 @@ func (ev Evidence) ordered() (Evidence, error) {
 		}
 	}
 	if ev.Places != nil {
-		slices.SortStableFunc(claims, func(a, b attest.Claim) int {
-			return cmp.Or(cmp.Compare(ev.Places[a.Bundle()].Index, ev.Places[b.Bundle()].Index), cmp.Compare(a.Bundle(), b.Bundle()))
-		})
+		claims = InOrder(claims, ev.Places)
 	}
 	ev.Claims = claims
 	return ev, nil
+}
+
+// InOrder puts claims into the order in which they were said, so that the last
+// is the newest word: the order of the log, and each imported one before the
+// first of the log's own that was appended after the other log had it. An old
+// word does not become the newest because it was imported today.
+func InOrder(claims []attest.Claim, places map[godigest.Digest]Place) []attest.Claim {
+	claims = slices.Clone(claims)
+	slices.SortStableFunc(claims, func(a, b attest.Claim) int {
+		return cmp.Or(cmp.Compare(places[a.Bundle()].Index, places[b.Bundle()].Index), cmp.Compare(a.Bundle(), b.Bundle()))
+	})
+	moments := make(map[godigest.Digest]time.Time, len(claims))
+	var latest time.Time // a clock that went back does not change the log's own order
+	for _, c := range claims {
+		at := places[c.Bundle()]
+		if !at.Imported {
+			if at.Appended.After(latest) {
+				latest = at.Appended
+			}
+			at.Appended = latest
+		}
+		moments[c.Bundle()] = at.Appended
+	}
+	slices.SortStableFunc(claims, func(a, b attest.Claim) int { return moments[a.Bundle()].Compare(moments[b.Bundle()]) })
+	return claims
 }
 
 // whole tells whether every entry of the log is among the claims: then nothing can have been left out.

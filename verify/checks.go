@@ -8,11 +8,13 @@ import (
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
 // checks are made in this order; the policy's rules follow them.
@@ -149,7 +151,7 @@ func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
 		s.claims = append(s.claims, claim)
 		if !s.in.Package.Loose {
 			e := s.in.Package.Index.Entries[i]
-			s.places[claim.Bundle()] = policy.Place{Index: int64(e.Index), Appended: at}
+			s.places[claim.Bundle()] = policy.Place{Index: int64(e.Index), Appended: at, Imported: s.believedOrigin(e) != nil}
 		}
 	}
 	if findings != nil {
@@ -157,6 +159,8 @@ func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
 	}
 	if s.in.Package.Loose {
 		s.claims = bySignedTime(s.claims)
+	} else {
+		s.claims = policy.InOrder(s.claims, s.places)
 	}
 	if len(s.claims) == 0 {
 		return k.undecided(Finding{"claims", "none", "at least one"})
@@ -169,10 +173,7 @@ func checkSignatures(ctx context.Context, s *state, k checkKind) Check {
 func (s *state) moment(i int) (time.Time, error) {
 	e := s.in.Package.Index.Entries[i]
 	leaf := e.Leaf
-	for _, log := range s.v.Logs {
-		if e.Imported == nil || e.Imported.Origin != log.Name() {
-			continue
-		}
+	if log := s.believedOrigin(e); log != nil {
 		leaf = e.Imported.Leaf
 		if leaf.Bundle != e.Leaf.Bundle {
 			return time.Time{}, fmt.Errorf("imported from %s as bundle %s, which is another one", log.Name(), leaf.Bundle)
@@ -189,6 +190,16 @@ func (s *state) moment(i int) (time.Time, error) {
 		}
 	}
 	return time.Parse(time.RFC3339, leaf.Appended)
+}
+
+// believedOrigin is the log that an entry was imported from, if the trust file names it.
+func (s *state) believedOrigin(e evidence.Entry) note.Verifier {
+	for _, log := range s.v.Logs {
+		if e.Imported != nil && e.Imported.Origin == log.Name() {
+			return log
+		}
+	}
+	return nil
 }
 
 // claimOf turns the bundle at a place of the package into a claim, at the moment that its log took it in.

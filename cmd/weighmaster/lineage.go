@@ -181,7 +181,7 @@ func (p *project) describeEdges(ctx context.Context, graph ledger.Graph) (lineag
 // near verifies the entries of a graph and those about the same artifacts, such
 // as withdrawals, and tells where each lies. It looks them up: the rest of the
 // log, however long, is not read.
-func (p *project) near(ctx context.Context, graph ledger.Graph) ([]attest.Claim, map[godigest.Digest]ledger.LeafIndex, error) {
+func (p *project) near(ctx context.Context, graph ledger.Graph) ([]attest.Claim, map[godigest.Digest]policy.Place, error) {
 	wanted := map[ledger.LeafIndex]bool{}
 	looked := map[godigest.Digest]bool{}
 	for _, e := range graph.Edges {
@@ -205,7 +205,7 @@ func (p *project) near(ctx context.Context, graph ledger.Graph) ([]attest.Claim,
 		}
 	}
 	var claims []attest.Claim
-	at := map[godigest.Digest]ledger.LeafIndex{}
+	at := map[godigest.Digest]policy.Place{}
 	for _, i := range slices.Sorted(maps.Keys(wanted)) {
 		entry, err := p.log.Entry(ctx, i)
 		if err != nil {
@@ -216,9 +216,11 @@ func (p *project) near(ctx context.Context, graph ledger.Graph) ([]attest.Claim,
 			return nil, nil, err
 		}
 		claims = append(claims, claim)
-		at[claim.Bundle()] = i
+		if at[claim.Bundle()], err = p.place(entry); err != nil {
+			return nil, nil, err
+		}
 	}
-	return claims, at, nil
+	return policy.InOrder(claims, at), at, nil
 }
 
 // nameList names at most four digests.

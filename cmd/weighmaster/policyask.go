@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -79,11 +78,9 @@ func (p *project) policyEvidence(ctx context.Context, claims []attest.Claim) (po
 		if _, seen := ev.Places[entry.Leaf.Bundle]; seen {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, entry.Leaf.Appended)
-		if err != nil {
-			return ev, fmt.Errorf("ledger entry %d: %w", entry.Index, err)
+		if ev.Places[entry.Leaf.Bundle], err = p.place(entry); err != nil {
+			return ev, err
 		}
-		ev.Places[entry.Leaf.Bundle] = policy.Place{Index: int64(entry.Index), Appended: at}
 	}
 	checkpoint, err := p.log.Checkpoint(ctx)
 	if err != nil {

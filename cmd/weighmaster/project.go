@@ -18,6 +18,7 @@ import (
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
 	"github.com/weighmaster/weighmaster/ledger/imported"
 	"github.com/weighmaster/weighmaster/ledger/objects"
+	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -45,6 +46,7 @@ type project struct {
 	store    ledger.Store
 	objects  *objects.Store
 	claims   map[godigest.Digest]attest.Claim // verified before, by bundle
+	places   map[godigest.Digest]policy.Place // of all claims, once they were verified, by bundle
 	imported *imported.Store                  // what other logs vouched for
 	others   []*imported.Log                  // the logs in it, once listed
 }
@@ -145,9 +147,11 @@ func refs(list []attest.NamedDigest) []ledger.Ref {
 	return out
 }
 
-// allClaims verifies every entry of the log, in log order.
+// allClaims verifies every entry of the log. The claims come in the order in
+// which they were said, see [policy.InOrder].
 func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 	var list []attest.Claim
+	places := map[godigest.Digest]policy.Place{}
 	for entry, err := range p.log.Entries(ctx) {
 		if err != nil {
 			return nil, err
@@ -156,9 +160,26 @@ func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 		if err != nil {
 			return nil, err
 		}
+		if places[claim.Bundle()], err = p.place(entry); err != nil {
+			return nil, err
+		}
 		list = append(list, claim)
 	}
-	return list, nil
+	p.places = places
+	return policy.InOrder(list, places), nil
+}
+
+// place is where an entry lies, and when it was said.
+func (p *project) place(entry ledger.Entry) (policy.Place, error) {
+	origin, _, err := p.origin(entry.Leaf.Bundle)
+	if err != nil {
+		return policy.Place{}, err
+	}
+	at, err := p.appended(entry.Leaf)
+	if err != nil {
+		return policy.Place{}, fmt.Errorf("ledger entry %d: %w", entry.Index, err)
+	}
+	return policy.Place{Index: int64(entry.Index), Appended: at, Imported: origin != p.trust.Log.Origin}, nil
 }
 
 // claim verifies an entry at the moment the log took it in, or the log that it

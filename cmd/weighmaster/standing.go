@@ -42,8 +42,9 @@ type fallenDecision struct {
 	Successor godigest.Digest   `json:"successor,omitempty"`
 }
 
-// standing looks at claims in log order; at tells where each lies, by bundle.
-func (p *project) standing(ctx context.Context, claims []attest.Claim, at map[godigest.Digest]ledger.LeafIndex) (standing, error) {
+// standing looks at claims in the order in which they were said; at tells where
+// each lies, by bundle.
+func (p *project) standing(ctx context.Context, claims []attest.Claim, at map[godigest.Digest]policy.Place) (standing, error) {
 	s := standing{entries: map[godigest.Digest]ledger.LeafIndex{}}
 	if !slices.ContainsFunc(claims, func(c attest.Claim) bool { return c.PredicateType() == attest.WithdrawalType }) {
 		return s, nil
@@ -54,20 +55,11 @@ func (p *project) standing(ctx context.Context, claims []attest.Claim, at map[go
 	}
 	for _, c := range claims {
 		if _, seen := s.entries[c.PAE()]; !seen {
-			s.entries[c.PAE()] = at[c.Bundle()]
+			s.entries[c.PAE()] = ledger.LeafIndex(at[c.Bundle()].Index)
 		}
 	}
 	s.taken, s.fallen, err = policy.Withdrawn(doc, ev)
 	return s, err
-}
-
-// places are those of all claims of a log, each of which is an entry.
-func places(claims []attest.Claim) map[godigest.Digest]ledger.LeafIndex {
-	at := make(map[godigest.Digest]ledger.LeafIndex, len(claims))
-	for i, c := range claims {
-		at[c.Bundle()] = ledger.LeafIndex(i)
-	}
-	return at
 }
 
 // questionable is the policy and the evidence that it is asked over.

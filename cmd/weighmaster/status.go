@@ -59,7 +59,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if partials == nil {
 				partials = []string{}
 			}
-			now, err := p.standing(cmd.Context(), claims, places(claims))
+			now, err := p.standing(cmd.Context(), claims, p.places)
 			if err != nil {
 				return err
 			}

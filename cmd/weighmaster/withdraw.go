@@ -24,7 +24,7 @@ func (p *project) mayWithdraw(ctx context.Context, claims []attest.Claim, signer
 	if err := policy.MayWithdraw(doc, ev, signer, w.Claim); err != nil {
 		return &exitError{exitFalse, fmt.Errorf("nothing was withdrawn: %w", err)}
 	}
-	now, err := p.standing(ctx, claims, places(claims))
+	now, err := p.standing(ctx, claims, p.places)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (a *app) withdrawCommand() *cobra.Command {
 			if claims, err = p.allClaims(ctx); err != nil {
 				return err
 			}
-			now, err := p.standing(ctx, claims, places(claims))
+			now, err := p.standing(ctx, claims, p.places)
 			if err != nil {
 				return err
 			}
