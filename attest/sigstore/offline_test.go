@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weighmaster/weighmaster/attest/keys"
@@ -13,22 +14,22 @@ import (
 )
 
 // noNetwork counts who asks it, and answers nobody.
-type noNetwork struct{ asked *[]string }
+type noNetwork struct{ asked *atomic.Int64 }
 
-func (n noNetwork) RoundTrip(r *http.Request) (*http.Response, error) {
-	*n.asked = append(*n.asked, r.URL.String())
+func (n noNetwork) RoundTrip(*http.Request) (*http.Response, error) {
+	n.asked.Add(1)
 	return nil, errors.New("no network")
 }
 
-// Offline is offline: with the default client and resolver gone, local keys and
-// certificates are verified, refused, and signed with as before.
+// Offline is offline: with the default client and resolver watched, local keys
+// and certificates are verified, refused, and signed with as before.
 func TestNobodyIsAsked(t *testing.T) {
 	transport, resolver := http.DefaultTransport, net.DefaultResolver
 	t.Cleanup(func() { http.DefaultTransport, net.DefaultResolver = transport, resolver })
-	var asked []string
+	var asked, lookedUp atomic.Int64
 	http.DefaultTransport = noNetwork{&asked}
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(_ context.Context, network, address string) (net.Conn, error) {
-		asked = append(asked, network+" "+address)
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		lookedUp.Add(1)
 		return nil, errors.New("no network")
 	}}
 	d := virtual.New(t)
@@ -46,11 +47,11 @@ func TestNobodyIsAsked(t *testing.T) {
 			t.Errorf("%s: the tampered bundle was taken", name)
 		}
 	}
-	if len(asked) > 0 {
-		t.Errorf("the network was asked: %v", asked)
+	if asked.Load() > 0 || lookedUp.Load() > 0 {
+		t.Errorf("the network was asked %d times, names %d times", asked.Load(), lookedUp.Load())
 	}
 	_, err = (&http.Client{}).Get("http://192.0.2.1/")
-	if _, lookup := net.DefaultResolver.LookupHost(context.Background(), "example.org"); err == nil || lookup == nil || len(asked) < 2 {
-		t.Errorf("asking is not noticed: the test shows nothing (%v)", asked)
+	if _, lookup := net.DefaultResolver.LookupHost(context.Background(), "example.org"); err == nil || lookup == nil || asked.Load() == 0 || lookedUp.Load() == 0 {
+		t.Error("asking is not noticed: the test shows nothing")
 	}
 }
