@@ -199,6 +199,7 @@ func TestLessGoodWordNeverAllowsMore(t *testing.T) {
 }
 
 func TestWithTheWholeLogNothingCanBeLeftOut(t *testing.T) {
+	answers := map[*policytest.World]schemas.Verdict{} // with everything
 	rapid.Check(t, func(rt *rapid.T) {
 		w := drawWorld(t, rt)
 		whole := *w.World
@@ -208,8 +209,11 @@ func TestWithTheWholeLogNothingCanBeLeftOut(t *testing.T) {
 		if got.Verdict == schemas.Passed && len(fewer.Claims) < len(w.ev.Claims) {
 			rt.Fatalf("passed with %d of %d claims", len(fewer.Claims), len(w.ev.Claims))
 		}
-		if all := decide(t, &whole, w.ev, policy.Redistribute); all.Verdict != schemas.Passed && got.Verdict == schemas.Passed {
-			rt.Fatalf("%s with everything, passed with less", all.Verdict)
+		if answers[w.World] == "" {
+			answers[w.World] = decide(t, &whole, w.ev, policy.Redistribute).Verdict
+		}
+		if all := answers[w.World]; all != schemas.Passed && got.Verdict == schemas.Passed {
+			rt.Fatalf("%s with everything, passed with less", all)
 		}
 	})
 }
