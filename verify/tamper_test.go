@@ -231,7 +231,7 @@ func TestObjectsAndPolicyAreBound(t *testing.T) {
 			failed, "policy document", failed, []string{"want a valid policy"}},
 		{"a policy that could not say no", func(t *testing.T, d *delivery) {
 			d.Package.Policy = bytes.Replace(d.Package.Policy, []byte("requires: [source, chain,"), []byte("requires: [source,"), 1)
-		}, failed, "policy document", failed, []string{"the rule chain is missing", "a policy that can say no"}},
+		}, failed, "policy document", failed, []string{"the rule chain is missing", "a valid policy that can say no"}},
 		{"a policy that cannot be asked", func(t *testing.T, d *delivery) { d.Package.Policy = nil },
 			failed, "decision", undecided, []string{"one that can be asked"}},
 		{"the policy that was asked for", func(t *testing.T, d *delivery) { d.Input.Policy = bytes.Clone(d.Package.Policy) },
