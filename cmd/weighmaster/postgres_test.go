@@ -32,7 +32,7 @@ func TestPostgres(t *testing.T) {
 			env.Setenv("LEDGER", server.URL(database))
 			env.Setenv("SOCKET", server.Socket())
 			env.Setenv("PRODUCT", "p/delivered/example-llama-2m-Q8_0.gguf")
-			return nil
+			return usePlain(env)
 		},
 	})
 }

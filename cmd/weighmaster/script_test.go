@@ -88,7 +88,7 @@ func runScripts(t *testing.T, dir string) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PRODUCT", "p/delivered/example-llama-2m-Q8_0.gguf")
 			env.Setenv("BF16", "p/delivered/example-llama-2m-BF16.gguf")
-			return nil
+			return usePlain(env)
 		},
 	})
 }
