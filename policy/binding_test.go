@@ -80,7 +80,7 @@ func TestAWithdrawnAcceptanceNamesNoClass(t *testing.T) {
 	w.Add(t, "q8-accepted", &again)
 	class := func(want string) {
 		t.Helper()
-		if got, err := policy.ClassOf(w.Sign(t).Claims, policytest.Artifact.Digest); err != nil || got != want {
+		if got, err := policy.ClassOf(w.Policy, w.Sign(t).Claims, policytest.Artifact.Digest); err != nil || got != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}

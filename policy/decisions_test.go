@@ -134,10 +134,10 @@ func TestWithdrawnClaimsAreNotLookedAt(t *testing.T) {
 func TestClassOfTheNewestAcceptance(t *testing.T) {
 	w := newWorld(t)
 	s := w.Sign(t)
-	if class, err := policy.ClassOf(s.Claims, policytest.Artifact.Digest); err != nil || class != policytest.Class {
+	if class, err := policy.ClassOf(w.Policy, s.Claims, policytest.Artifact.Digest); err != nil || class != policytest.Class {
 		t.Errorf("got %q, %v; want %s", class, err, policytest.Class)
 	}
-	if _, err := policy.ClassOf(s.Claims, policytest.BF16.Digest); err == nil || !strings.Contains(err.Error(), "no acceptance of "+policytest.BF16.Digest.String()) {
+	if _, err := policy.ClassOf(w.Policy, s.Claims, policytest.BF16.Digest); err == nil || !strings.Contains(err.Error(), "no acceptance of "+policytest.BF16.Digest.String()) {
 		t.Errorf("got %v, want that nobody accepted it", err)
 	}
 }

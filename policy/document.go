@@ -21,7 +21,7 @@ func Document(p schemas.Policy, ev Evidence, q Question) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &inquiry{policy: p, ev: ev, q: q}
+	in := &inquiry{policy: p, class: p.Classes[q.Class], ev: ev, q: q}
 	in.dropWithdrawn()
 	doc := schemas.PolicyEvidence{
 		Schema: schemas.EvidenceURI, Policy: p,
@@ -51,10 +51,9 @@ func Document(p schemas.Policy, ev Evidence, q Question) ([]byte, error) {
 }
 
 func (in *inquiry) documentClaim(c attest.Claim) schemas.PolicyClaim {
-	_, gone := in.withdrawn[c.PAE()]
 	d := schemas.PolicyClaim{
 		Bundle: c.Bundle(), PAE: c.PAE(), Functionary: c.Functionary(), Key: c.Key(), PredicateType: c.PredicateType(),
-		Subjects: []schemas.PolicyArtifact{}, SignedAt: moment(c.SignedAt()), Withdrawn: gone,
+		Subjects: []schemas.PolicyArtifact{}, SignedAt: moment(c.SignedAt()), Withdrawn: in.dropped[c.PAE()],
 	}
 	for _, s := range c.Statement().GetSubject() {
 		d.Subjects = append(d.Subjects, schemas.PolicyArtifact{Name: s.GetName(), Digest: sha256Of(s)})
@@ -113,9 +112,8 @@ func (in *inquiry) documentRuns(doc *schemas.PolicyEvidence) []schemas.PolicyRun
 		}
 	}
 	for _, run := range runs {
-		_, gone := in.withdrawn[run.PAE()]
 		d := schemas.PolicyRun{
-			PAE: run.PAE(), Withdrawn: gone, Stage: run.External.Stage, Uses: run.Uses, Publisher: run.External.Publisher, Finished: moment(run.Finished),
+			PAE: run.PAE(), Withdrawn: in.dropped[run.PAE()], Stage: run.External.Stage, Uses: run.Uses, Publisher: run.External.Publisher, Finished: moment(run.Finished),
 			Claims: []godigest.Digest{}, Subjects: artifacts(run.Subjects), Inputs: artifacts(run.Inputs), Missing: []string{},
 		}
 		for _, c := range run.Claims {

@@ -70,25 +70,65 @@ func (ev Evidence) ordered() (Evidence, error) {
 // InOrder puts claims into the order in which they were said, so that the last
 // is the newest word: the order of the log, and each imported one before the
 // first of the log's own that was appended after the other log had it. An old
-// word does not become the newest because it was imported today.
+// word does not become the newest because it was imported today, nor because it
+// was appended again in another bundle, nor because whoever hands the evidence
+// over leaves out that it was imported: good news is never newer than its first
+// bundle and than what it says itself. Bad news of another log is never older
+// than what it says itself, whatever that log says.
 func InOrder(claims []attest.Claim, places map[godigest.Digest]Place) []attest.Claim {
 	claims = slices.Clone(claims)
 	slices.SortStableFunc(claims, func(a, b attest.Claim) int {
 		return cmp.Or(cmp.Compare(places[a.Bundle()].Index, places[b.Bundle()].Index), cmp.Compare(a.Bundle(), b.Bundle()))
 	})
-	moments := make(map[godigest.Digest]time.Time, len(claims))
-	var latest time.Time // a clock that went back does not change the log's own order
-	for _, c := range claims {
-		at := places[c.Bundle()]
-		if !at.Imported {
-			if at.Appended.After(latest) {
-				latest = at.Appended
-			}
-			at.Appended = latest
-		}
-		moments[c.Bundle()] = at.Appended
+	type word struct {
+		at    time.Time
+		index int // in the log's own order
 	}
-	slices.SortStableFunc(claims, func(a, b attest.Claim) int { return moments[a.Bundle()].Compare(moments[b.Bundle()]) })
+	type said struct {
+		pae         godigest.Digest
+		functionary string
+	}
+	words := make(map[godigest.Digest]word, len(claims))
+	first := make(map[said]word, len(claims))
+	var latest time.Time // a clock that went back does not change the log's own order
+	for i, c := range claims {
+		place := places[c.Bundle()]
+		if !place.Imported {
+			if place.Appended.After(latest) {
+				latest = place.Appended
+			}
+			place.Appended = latest
+		}
+		w := word{place.Appended, i}
+		switch at, bad := Spoken(c); {
+		case bad:
+			if place.Imported && at.After(w.at) {
+				w.at = at
+			}
+		default:
+			if !at.IsZero() && at.Before(w.at) {
+				w.at = at
+			}
+			key := said{c.PAE(), c.Functionary()}
+			if earlier, again := first[key]; again {
+				w.index = earlier.index
+				if earlier.at.Before(w.at) {
+					w.at = earlier.at
+				}
+			}
+			first[key] = w
+		}
+		words[c.Bundle()] = w
+	}
+	for _, c := range claims {
+		if w, ok := first[said{c.PAE(), c.Functionary()}]; ok {
+			words[c.Bundle()] = w
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b attest.Claim) int {
+		x, y := words[a.Bundle()], words[b.Bundle()]
+		return cmp.Or(x.at.Compare(y.at), cmp.Compare(x.index, y.index))
+	})
 	return claims
 }
 

@@ -19,8 +19,9 @@ type inquiry struct {
 	ev       Evidence
 	q        Question
 
-	claims    []attest.Claim // without the withdrawn
+	claims    []attest.Claim // without the dropped
 	withdrawn map[godigest.Digest]schemas.Withdrawal
+	dropped   map[godigest.Digest]bool   // of the withdrawn, those that are not looked at
 	taken     map[godigest.Digest]Taken  // as withdrawn
 	fallen    map[godigest.Digest]Fallen // decisions that rest on the withdrawn
 	runs      []*Run

@@ -73,7 +73,7 @@ func TestNoEvidencePanics(t *testing.T) {
 		}
 		runs, _ := policy.Runs(ev.Claims)
 		readable += len(runs)
-		_, _ = policy.ClassOf(ev.Claims, q.Artifact)
+		_, _ = policy.ClassOf(w.Policy, ev.Claims, q.Artifact)
 	}
 	if readable < 250 || refused == 0 {
 		t.Errorf("%d readable runs, %d Statements refused by attest; the test looks at too little", readable, refused)

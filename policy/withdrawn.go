@@ -85,6 +85,8 @@ func (in *inquiry) mayWithdraw(functionary string, said []attest.Claim) error {
 // dropWithdrawn takes out the claims that were taken back, see [Withdrawn].
 func (in *inquiry) dropWithdrawn() {
 	in.withdrawn, in.taken = map[godigest.Digest]schemas.Withdrawal{}, map[godigest.Digest]Taken{}
+	in.dropped = map[godigest.Digest]bool{}
+	own, others := map[godigest.Digest]bool{}, map[godigest.Digest]bool{} // taken back by whose word it stays, and by whose it goes
 	byPAE := map[godigest.Digest][]attest.Claim{}
 	for _, c := range in.ev.Claims {
 		byPAE[c.PAE()] = append(byPAE[c.PAE()], c)
@@ -99,6 +101,11 @@ func (in *inquiry) dropWithdrawn() {
 			continue
 		}
 		if in.mayWithdraw(c.Functionary(), byPAE[w.Claim]) == nil {
+			if !slices.Contains(in.policy.Signers["withdraw"].Functionaries, c.Functionary()) && in.refuses(byPAE[w.Claim][0]) {
+				own[w.Claim] = true
+			} else {
+				others[w.Claim] = true
+			}
 			in.withdrawn[w.Claim] = w
 			in.taken[w.Claim] = Taken{Claim: w.Claim, By: c.PAE(), Functionary: c.Functionary(), Withdrawal: w}
 		}
@@ -113,7 +120,14 @@ func (in *inquiry) dropWithdrawn() {
 		if w.Successor != "" {
 			got += fmt.Sprintf("; successor %s", w.Successor)
 		}
-		in.notes = append(in.notes, Reason{Rule: "withdrawn", What: "claim of " + c.PredicateType(), Verdict: schemas.Passed, Got: got, Want: "not looked at", Claim: c.PAE()})
+		want := "not looked at"
+		if own[c.PAE()] && !others[c.PAE()] {
+			in.claims = append(in.claims, c)
+			got, want = got+"; by his own word, and it refuses the artifact", "looked at all the same"
+		} else {
+			in.dropped[c.PAE()] = true
+		}
+		in.notes = append(in.notes, Reason{Rule: "withdrawn", What: "claim of " + c.PredicateType(), Verdict: schemas.Passed, Got: got, Want: want, Claim: c.PAE()})
 	}
 	in.findFallen()
 }
@@ -145,6 +159,28 @@ func (in *inquiry) badNews(c attest.Claim) bool {
 		return err != nil || slices.ContainsFunc(reports, func(r schemas.Report) bool { return r.Verdict != schemas.Passed })
 	}
 	return false
+}
+
+// refuses tells whether a run that passed brings numbers for which the class
+// that is asked about refuses the artifact. Its signer may take it back, and
+// decisions that rest on it fall; the numbers stay, or whoever measured badly
+// would measure until it suits.
+func (in *inquiry) refuses(c attest.Claim) bool {
+	if c.PredicateType() != attest.ProvenanceType {
+		return false
+	}
+	run, err := readRun(c)
+	if err != nil {
+		return true
+	}
+	alone := &inquiry{policy: in.policy, class: in.class, ev: in.ev, q: in.q, checks: []check{{runs: []*Run{run}}}}
+	for _, rule := range []ruleFunc{ruleGates, ruleCoverage, ruleTensorTypes} {
+		if slices.ContainsFunc(rule(alone), func(r Reason) bool { return r.Claim != "" && r.Verdict == schemas.Failed }) {
+			return true
+		}
+	}
+	reports, err := run.Reports(in.ev.Objects)
+	return err != nil || slices.ContainsFunc(reports, func(r schemas.Report) bool { return len(r.Findings) > 0 })
 }
 
 // Withdrawal reads a withdrawal claim; any other claim is an error.

@@ -38,7 +38,7 @@ func (Complete) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		if err != nil {
 			return nil, err
 		}
-		class, err := policy.ClassOf(run.Claims, a.Digest)
+		class, err := policy.ClassOf(run.Extra.Policy, run.Claims, a.Digest)
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: input %s: %w", run.Stage, role, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -182,6 +183,10 @@ func (s *state) moment(i int) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("imported from %s: %w", log.Name(), err)
 		}
 	}
+	// Another log's word makes an entry older, never newer: whoever had it later copied it.
+	if leaf.Appended > e.Leaf.Appended { // RFC 3339 of one form sorts by time
+		return time.Time{}, fmt.Errorf("imported from %s, which had it at %s, after it was appended here at %s", e.Imported.Origin, leaf.Appended, e.Leaf.Appended)
+	}
 	for _, appended := range []string{e.Leaf.Appended, leaf.Appended} {
 		if at, err := time.Parse(time.RFC3339, appended); err != nil {
 			return at, err
@@ -210,6 +215,9 @@ func (s *state) claimOf(ctx context.Context, i int, bundle []byte) (where string
 		claim, err := s.v.Claims.Verify(ctx, bundle, s.v.At)
 		if err != nil {
 			return where, claim, at, &Finding{Got: err.Error(), Want: want}
+		}
+		if err := s.undated(claim); err != nil {
+			return where, claim, at, &Finding{Got: err.Error(), Want: "the time that it was made, since no log orders it"}
 		}
 		return where, claim, at, nil
 	}
@@ -353,7 +361,7 @@ func (s *state) policyChecks() []Check {
 	if s.policy == nil {
 		return []Check{k.undecided(Finding{s.v.Decision, "a policy that is not readable", "one that can be asked"})}
 	}
-	class, err := policy.ClassOf(s.claims, s.digest)
+	class, err := policy.ClassOf(*s.policy, s.claims, s.digest)
 	if err != nil {
 		return []Check{k.undecided(Finding{s.v.Decision, err.Error(), "an acceptance by a trusted functionary"})}
 	}
@@ -361,7 +369,7 @@ func (s *state) policyChecks() []Check {
 	if !s.in.Package.Loose {
 		ev.Places = s.places
 	}
-	d, err := policy.Decide(*s.policy, ev, policy.Question{Decision: s.v.Decision, Class: class, Artifact: s.digest, Policy: s.polHash, At: s.v.At})
+	d, err := policy.Decide(s.demanded(), ev, policy.Question{Decision: s.v.Decision, Class: class, Artifact: s.digest, Policy: s.polHash, At: s.v.At})
 	if err != nil {
 		return []Check{k.undecided(Finding{s.v.Decision, err.Error(), "an answer"})}
 	}
@@ -379,6 +387,21 @@ func (s *state) policyChecks() []Check {
 	}
 	slices.SortStableFunc(list, func(a, b Check) int { return numbers[a.Name] - numbers[b.Name] })
 	return list
+}
+
+// demanded is the policy with one more demand on an acceptance: that somebody
+// who may has signed it. Whoever hands evidence over may have left a bad report
+// out, which he who accepted had before him.
+func (s *state) demanded() schemas.Policy {
+	p := *s.policy
+	rule, ok := p.Decisions[policy.Accept]
+	if !ok || slices.Contains(rule.Requires, "accepted") {
+		return p
+	}
+	rule.Requires = append(slices.Clone(rule.Requires), "accepted")
+	p.Decisions = maps.Clone(p.Decisions)
+	p.Decisions[policy.Accept] = rule
+	return p
 }
 
 // absorb adds one reason of the check's rule.

@@ -1,20 +1,23 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
-	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/policy"
+	"github.com/weighmaster/weighmaster/schemas"
 )
 
 // bySignedTime orders claims that no log ordered. Whoever hands bundles over can
 // put them in any order, and the newest word counts: so the order is the one
-// that the signers signed. A claim without a time counts as the newest, and so,
-// of one moment, does a summary that is not PASSED: bad news is never hidden.
+// that the signers signed. Of one moment the word that speaks against the
+// artifact is the last, so that bad news is never hidden. Claims that have no
+// time of their own (withdrawals, completions) come last, as they came.
 func bySignedTime(claims []attest.Claim) []attest.Claim {
 	type dated struct {
 		attest.Claim
@@ -23,9 +26,9 @@ func bySignedTime(claims []attest.Claim) []attest.Claim {
 	}
 	list := make([]dated, len(claims))
 	for i, c := range claims {
-		at, good := signedTime(c)
+		at, against := signedTime(c)
 		list[i] = dated{Claim: c, at: at}
-		if !good {
+		if against {
 			list[i].last = 1
 		}
 	}
@@ -49,21 +52,33 @@ func bySignedTime(claims []attest.Claim) []attest.Claim {
 }
 
 // signedTime is the moment that a Statement says it is of, zero where it says
-// none, and whether it is anything but a refusal.
-func signedTime(c attest.Claim) (at time.Time, good bool) {
-	switch c.PredicateType() {
-	case attest.ProvenanceType:
-		var p provenance.Provenance
-		if protojson.Unmarshal(c.Predicate(), &p) == nil {
-			if finished := p.GetRunDetails().GetMetadata().GetFinishedOn(); finished.IsValid() {
-				return finished.AsTime(), true
-			}
-		}
-	case attest.VSAType:
-		var s vsa.VerificationSummary
-		if protojson.Unmarshal(c.Predicate(), &s) == nil && s.GetTimeVerified().IsValid() {
-			return s.GetTimeVerified().AsTime(), s.GetVerificationResult() == "PASSED"
+// none, and whether it speaks against the artifact.
+func signedTime(c attest.Claim) (at time.Time, against bool) {
+	if c.PredicateType() != attest.ProvenanceType {
+		return policy.Spoken(c)
+	}
+	var p provenance.Provenance
+	if protojson.Unmarshal(c.Predicate(), &p) == nil {
+		if finished := p.GetRunDetails().GetMetadata().GetFinishedOn(); finished.IsValid() {
+			return finished.AsTime(), false
 		}
 	}
-	return time.Time{}, true
+	return time.Time{}, false
+}
+
+// undated says why a claim has no place among others that no log ordered: it
+// must say when it was made, not later than now, or else it could pass for the newest.
+func (s *state) undated(c attest.Claim) error {
+	switch c.PredicateType() {
+	case attest.ProvenanceType, attest.VSAType, schemas.ReviewURI:
+	default:
+		return nil
+	}
+	switch at, _ := signedTime(c); {
+	case at.IsZero():
+		return fmt.Errorf("a claim of %s that does not say when it was made", c.PredicateType())
+	case at.After(s.v.At):
+		return fmt.Errorf("a claim of %s that was made at %s, which is after now", c.PredicateType(), at.UTC().Format(time.RFC3339))
+	}
+	return nil
 }

@@ -50,6 +50,12 @@ func index(bundle []byte) (ledger.Index, error) {
 // newLog starts a real log on disk with its checkpoints beside it.
 func newLog(t testing.TB, name string) (*ledger.Log, note.Verifier) {
 	t.Helper()
+	return logAt(t, name, policytest.Now)
+}
+
+// logAt is a log with a clock that stands still.
+func logAt(t testing.TB, name string, now time.Time) (*ledger.Log, note.Verifier) {
+	t.Helper()
 	skey, vkey, err := keys.GenerateLogKey(name)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +78,7 @@ func newLog(t testing.TB, name string) (*ledger.Log, note.Verifier) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := ledger.Create(t.Context(), store, ledger.Options{Origin: name, Signer: signer, Verifier: verifier, Checkpoints: kept, Index: index, Now: func() time.Time { return policytest.Now }})
+	log, err := ledger.Create(t.Context(), store, ledger.Options{Origin: name, Signer: signer, Verifier: verifier, Checkpoints: kept, Index: index, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (a *app) inquire(ctx context.Context, artifact, decision, class string) (in
 		return q, err
 	}
 	if class == "" {
-		if class, err = policy.ClassOf(claims, d); err != nil {
+		if class, err = policy.ClassOf(doc, claims, d); err != nil {
 			return q, usage("%v", err)
 		}
 	}
