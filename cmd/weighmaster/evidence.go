@@ -24,10 +24,7 @@ type evidenceCheck struct {
 // and wants those that the log's own claims name to be there.
 func (p *project) checkEvidence(ctx context.Context, claims []attest.Claim) (evidenceCheck, error) {
 	var c evidenceCheck
-	elsewhere, err := p.importedStatements()
-	if err != nil {
-		return c, err
-	}
+	elsewhere := p.importedStatements()
 	var wanted []godigest.Digest
 	runs, _ := policy.Runs(claims)
 	for _, run := range runs {
@@ -53,18 +50,14 @@ func (p *project) checkEvidence(ctx context.Context, claims []attest.Claim) (evi
 }
 
 // importedStatements are the claims, by what was signed, that came from other logs.
-func (p *project) importedStatements() (map[godigest.Digest]bool, error) {
+func (p *project) importedStatements() map[godigest.Digest]bool {
 	set := map[godigest.Digest]bool{}
 	for bundle, claim := range p.claims {
-		origin, _, err := p.origin(bundle)
-		if err != nil {
-			return nil, err
-		}
-		if origin != p.trust.Log.Origin {
+		if p.places[bundle].Imported {
 			set[claim.PAE()] = true
 		}
 	}
-	return set, nil
+	return set
 }
 
 // outcome is how a run ended, as its own evidence says; unreadable evidence is undecided.

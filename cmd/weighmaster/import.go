@@ -187,7 +187,7 @@ const importedDir = "imported"
 // appended is the moment for which a log vouches that it had the entry: of an
 // imported entry the other log's, which was earlier than ours.
 func (p *project) appended(leaf ledger.Leaf) (time.Time, error) {
-	origin, kept, err := p.origin(leaf.Bundle)
+	origin, kept, err := p.origin(leaf)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -197,9 +197,11 @@ func (p *project) appended(leaf ledger.Leaf) (time.Time, error) {
 	return time.Parse(time.RFC3339, leaf.Appended)
 }
 
-// origin tells which log an entry came from: of the others whose proofs verify
-// the one that had it first, or else the project's own.
-func (p *project) origin(bundle godigest.Digest) (string, imported.Entry, error) {
+// origin tells which log an entry of this one came from: of the others whose
+// proofs verify the one that had it first, or else the project's own. A log that
+// had it later than this one copied it, and its word makes no entry newer.
+func (p *project) origin(own ledger.Leaf) (string, imported.Entry, error) {
+	bundle := own.Bundle
 	if p.others == nil {
 		logs, err := p.imported.Logs()
 		if err != nil {
@@ -223,7 +225,10 @@ func (p *project) origin(bundle godigest.Digest) (string, imported.Entry, error)
 		if _, err := ledger.VerifyProof(kept.Proof, kept.Leaf, key); err != nil {
 			return "", imported.Entry{}, &exitError{exitFalse, fmt.Errorf("%s: bundle %s of log %s: %w", importedDir, bundle, l.Origin(), err)}
 		}
-		if first.Proof == nil || kept.Leaf.Appended < first.Leaf.Appended { // RFC 3339 of one form sorts by time
+		if kept.Leaf.Appended > own.Appended { // RFC 3339 of one form sorts by time
+			continue
+		}
+		if first.Proof == nil || kept.Leaf.Appended < first.Leaf.Appended {
 			origin, first = l.Origin(), kept
 		}
 	}

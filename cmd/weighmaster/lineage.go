@@ -138,7 +138,7 @@ func (p *project) describeEdges(ctx context.Context, graph ledger.Graph) (lineag
 		if err != nil {
 			return answer, nil, err
 		}
-		origin, _, err := p.origin(entry.Leaf.Bundle)
+		origin, _, err := p.origin(entry.Leaf)
 		if err != nil {
 			return answer, nil, err
 		}

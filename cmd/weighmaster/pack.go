@@ -107,7 +107,7 @@ func (p *project) collectChosen(ctx context.Context, file evidence.File, chosen 
 			return nil, err
 		}
 		described := evidence.Entry{Index: entry.Index, Leaf: entry.Leaf}
-		origin, kept, err := p.origin(entry.Leaf.Bundle)
+		origin, kept, err := p.origin(entry.Leaf)
 		if err != nil {
 			return nil, err
 		}

@@ -171,7 +171,7 @@ func (p *project) allClaims(ctx context.Context) ([]attest.Claim, error) {
 
 // place is where an entry lies, and when it was said.
 func (p *project) place(entry ledger.Entry) (policy.Place, error) {
-	origin, _, err := p.origin(entry.Leaf.Bundle)
+	origin, _, err := p.origin(entry.Leaf)
 	if err != nil {
 		return policy.Place{}, err
 	}
