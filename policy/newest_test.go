@@ -107,3 +107,23 @@ func TestOnlyWhoMayAcceptNamesTheClass(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, policytest.Class)
 	}
 }
+
+// The threshold of signers.withdraw is applied as every other one.
+func TestAWithdrawalNeedsAsManyAsThePolicySays(t *testing.T) {
+	bad := func(t *testing.T) *policytest.World {
+		w := newWorld(t)
+		w.Policy.Signers["withdraw"] = schemas.SignerRule{Functionaries: []string{policytest.Gatekeeper, policytest.Second}, Threshold: 2}
+		w.Add(t, "baseline", diverging(t, w))
+		w.Add(t, "q8-evaluated-badly", policytest.Withdrawal("one", "q8-evaluated-badly", "the baseline was damaged", policytest.Gatekeeper))
+		return w
+	}
+	w := bad(t)
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Failed,
+		want{"gates", schemas.Failed, "got 9 nats"}, want{"withdrawn", schemas.Passed, "got 1 of them: gatekeeper, want 2 of gatekeeper, second; until then it does not count"})
+	w = bad(t)
+	w.Add(t, "one", policytest.Withdrawal("once more", "q8-evaluated-badly", "the baseline was damaged, really", policytest.Gatekeeper))
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Failed, want{"gates", schemas.Failed, "got 9 nats"})
+	w = bad(t)
+	w.Add(t, "one", policytest.Withdrawal("two", "q8-evaluated-badly", "I saw it too", policytest.Second))
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Passed, want{"withdrawn", schemas.Passed, "I saw it too"})
+}

@@ -25,7 +25,8 @@ type Taken struct {
 // Withdrawn finds the claims that count as taken back under a policy, by PAE
 // digest, and the decisions that fall with them.
 //
-// Those whom signers.withdraw names may withdraw any claim. Who signed a claim
+// Those whom signers.withdraw names may withdraw any claim, as many together as
+// its threshold says. Who signed a claim
 // may take back his own word, but not bad news: else a failing report would
 // vanish by the word of the one whom it speaks against. A withdrawal is never
 // taken back: the claim is made again instead. Of several withdrawals of a
@@ -82,11 +83,16 @@ func (in *inquiry) mayWithdraw(functionary string, said []attest.Claim) error {
 	return nil
 }
 
+func signedBy(said []attest.Claim, functionary string) bool {
+	return slices.ContainsFunc(said, func(c attest.Claim) bool { return c.Functionary() == functionary })
+}
+
 // dropWithdrawn takes out the claims that were taken back, see [Withdrawn].
 func (in *inquiry) dropWithdrawn() {
 	in.withdrawn, in.taken = map[godigest.Digest]schemas.Withdrawal{}, map[godigest.Digest]Taken{}
 	in.dropped = map[godigest.Digest]bool{}
 	own, others := map[godigest.Digest]bool{}, map[godigest.Digest]bool{} // taken back by whose word it stays, and by whose it goes
+	rule, votes := in.policy.Signers["withdraw"], map[godigest.Digest][]attest.Claim{}
 	byPAE := map[godigest.Digest][]attest.Claim{}
 	for _, c := range in.ev.Claims {
 		byPAE[c.PAE()] = append(byPAE[c.PAE()], c)
@@ -100,15 +106,30 @@ func (in *inquiry) dropWithdrawn() {
 			in.notes = append(in.notes, Reason{Rule: "withdrawn", What: "withdrawal " + c.PAE().String(), Verdict: schemas.Undecided, Got: err.Error(), Want: "a readable withdrawal", Claim: c.PAE()})
 			continue
 		}
-		if in.mayWithdraw(c.Functionary(), byPAE[w.Claim]) == nil {
-			if !slices.Contains(in.policy.Signers["withdraw"].Functionaries, c.Functionary()) && in.refuses(byPAE[w.Claim][0]) {
-				own[w.Claim] = true
-			} else {
-				others[w.Claim] = true
-			}
-			in.withdrawn[w.Claim] = w
-			in.taken[w.Claim] = Taken{Claim: w.Claim, By: c.PAE(), Functionary: c.Functionary(), Withdrawal: w}
+		said := byPAE[w.Claim]
+		if in.mayWithdraw(c.Functionary(), said) != nil {
+			continue
 		}
+		enough := Reason{}
+		if slices.Contains(rule.Functionaries, c.Functionary()) {
+			votes[w.Claim] = append(votes[w.Claim], c)
+			enough = countSigners("withdrawal of claim "+w.Claim.String(), rule, votes[w.Claim])
+		}
+		switch {
+		case enough.Verdict == schemas.Passed:
+			others[w.Claim] = true
+		case !signedBy(said, c.Functionary()) || in.badNews(said[0]): // one of those who may, and not enough of them yet
+			enough.Rule, enough.Verdict, enough.Claim = "withdrawn", schemas.Passed, c.PAE()
+			enough.Want += "; until then it does not count"
+			in.notes = append(in.notes, enough)
+			continue
+		case in.refuses(said[0]):
+			own[w.Claim] = true
+		default:
+			others[w.Claim] = true
+		}
+		in.withdrawn[w.Claim] = w
+		in.taken[w.Claim] = Taken{Claim: w.Claim, By: c.PAE(), Functionary: c.Functionary(), Withdrawal: w}
 	}
 	for _, c := range in.ev.Claims {
 		w, gone := in.withdrawn[c.PAE()]
