@@ -81,12 +81,19 @@ func (r *Run) Single(role string) (Artifact, error) {
 	return a, nil
 }
 
-// Decide asks the policy, with every report and result that the claims name.
+// Decide asks the policy, with every report and result that the claims name,
+// and all else that [Extra.Evidence] gathers.
 func Decide(ctx context.Context, run *Run, decision, class string, artifact godigest.Digest) (policy.Decision, error) {
 	if run.Extra == nil {
 		return policy.Decision{}, errors.New("no policy was handed in")
 	}
-	ev, err := PolicyEvidence(ctx, run.Claims, run.Objects)
+	gather := run.Extra.Evidence
+	if gather == nil {
+		gather = func(ctx context.Context, claims []attest.Claim) (policy.Evidence, error) {
+			return PolicyEvidence(ctx, claims, run.Objects)
+		}
+	}
+	ev, err := gather(ctx, run.Claims)
 	if err != nil {
 		return policy.Decision{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/kernels/digest"
+	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
@@ -93,6 +94,9 @@ type Extra struct {
 	PipelineDigest godigest.Digest // of pipeline.yaml's bytes
 	Checkpoint     func(ctx context.Context) (string, error)
 	Delivered      string // absolute path of the folder of accepted bytes
+	// Evidence gathers all that a policy looks at: besides the claims and their
+	// objects, what the log vouches for. Nil: the claims and their objects alone.
+	Evidence func(ctx context.Context, claims []attest.Claim) (policy.Evidence, error)
 }
 
 // Outcome is what a run gave.

@@ -122,7 +122,7 @@ func (p *project) offer(ctx context.Context, artifact string) (incoming, error) 
 	}}
 	var err error
 	if artifact == "" {
-		in.pkg, err = p.collectAll(ctx)
+		in.pkg, err = p.collectAll(ctx, evidence.File{})
 		return in, err
 	}
 	file, err := describe(ctx, artifact)
@@ -168,8 +168,8 @@ func (p *project) take(ctx context.Context, in incoming) (importResult, error) {
 	return res, nil
 }
 
-// collectAll gathers the whole log with its public evidence.
-func (p *project) collectAll(ctx context.Context) (*evidence.Package, error) {
+// collectAll gathers the whole log with its public evidence, for one file or none.
+func (p *project) collectAll(ctx context.Context, file evidence.File) (*evidence.Package, error) {
 	claims, err := p.allClaims(ctx)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (p *project) collectAll(ctx context.Context) (*evidence.Package, error) {
 	for _, c := range claims {
 		all[c.Bundle()] = true
 	}
-	return p.collectChosen(ctx, evidence.File{}, all)
+	return p.collectChosen(ctx, file, all)
 }
 
 // importedDir holds what other logs vouched for.

@@ -113,7 +113,8 @@ func readBundles(path string) ([][]byte, error) {
 	return bundles, nil
 }
 
-// packageOfProject collects a file's evidence from a project's ledger, as an export does, without writing it.
+// packageOfProject collects a file's evidence from a project's ledger without
+// writing it: as an export does, or all that there is where the policy wants the whole log.
 func (a *app) packageOfProject(ctx context.Context, dir, file string) (*evidence.Package, error) {
 	there := *a
 	there.project = dir
@@ -126,7 +127,15 @@ func (a *app) packageOfProject(ctx context.Context, dir, file string) (*evidence
 	if err != nil {
 		return nil, err
 	}
-	pkg, err := p.collect(ctx, evidence.File{Name: filepath.Base(file), Size: sums.Size, Digest: sums.SHA256})
+	doc, _, err := p.readPolicy()
+	if err != nil {
+		return nil, err
+	}
+	collect := p.collect
+	if doc.Standing != nil && doc.Standing.WholeLog {
+		collect = p.collectAll
+	}
+	pkg, err := collect(ctx, evidence.File{Name: filepath.Base(file), Size: sums.Size, Digest: sums.SHA256})
 	if err != nil {
 		return nil, fmt.Errorf("evidence of %s in %s: %w", file, dir, err)
 	}
