@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -181,8 +180,8 @@ func (a *app) demoRun(ctx context.Context, endpoint string) ([]string, error) {
 		return ""
 	}}
 	runner.Observe = func(e stages.Event) {
-		if line := stageLine(e); line != "" && !a.quiet {
-			fmt.Fprintln(a.out, line)
+		if line := stageLine(e); line != "" {
+			a.printf("%s\n", line)
 		}
 	}
 	if _, err := runner.Run(ctx); err != nil {

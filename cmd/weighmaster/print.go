@@ -24,7 +24,12 @@ func (a *app) answer(v any, text func()) error {
 	return nil
 }
 
-func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.out, format, args...) }
+// printf prints text on standard output, unless --quiet asks for none.
+func (a *app) printf(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.out, format, args...)
+	}
+}
 
 // mark is a verdict as a column.
 func mark(v schemas.Verdict) string {
