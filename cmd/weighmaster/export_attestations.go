@@ -39,7 +39,8 @@ func (p *project) exportLines(ctx context.Context, artifact, to string) ([]strin
 }
 
 // exportSummary writes the DSSE envelope of the newest verification summary
-// over a file, which is what readers take that know no Sigstore bundles.
+// over a file, which is what readers take that know no Sigstore bundles. They
+// cannot see that it no longer counts, so that one which does not is refused.
 func (p *project) exportSummary(ctx context.Context, artifact, to string) ([]string, error) {
 	d, lineage, err := p.lineageOf(ctx, artifact)
 	if err != nil {
@@ -53,6 +54,13 @@ func (p *project) exportSummary(ctx context.Context, artifact, to string) ([]str
 	}
 	if newest == nil {
 		return nil, usage("%s: nobody decided over it; weighmaster accept makes a verification summary", artifact)
+	}
+	now, err := p.standing(ctx, lineage, p.places)
+	if err != nil {
+		return nil, err
+	}
+	if why := now.against(newest[0].PAE()); why != "" {
+		return nil, &exitError{exitFalse, fmt.Errorf("%s: the newest verification summary no longer counts: %s; decide anew", artifact, why)}
 	}
 	bundles, err := p.bundles(ctx, newest)
 	if err != nil {

@@ -82,6 +82,19 @@ func (s standing) back() []takenBack {
 	return list
 }
 
+// against tells why a claim no longer counts, or nothing.
+func (s standing) against(claim godigest.Digest) string {
+	if t, gone := s.taken[claim]; gone {
+		return "withdrawn: " + t.Reason
+	}
+	for _, f := range s.fallen {
+		if f.Claim == claim {
+			return f.String()
+		}
+	}
+	return ""
+}
+
 // decisions lists those that fell, all or those that fell with one claim.
 func (s standing) decisions(with godigest.Digest) []fallenDecision {
 	list := []fallenDecision{}
