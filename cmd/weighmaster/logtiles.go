@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -57,7 +56,7 @@ func (e *verifyElsewhere) flags(cmd *cobra.Command) {
 func (e *verifyElsewhere) checkpoints() ([][]byte, error) {
 	var list [][]byte
 	for _, path := range e.against {
-		msg, err := readLimited(path, ledger.MaxCheckpointBytes)
+		msg, err := readBounded(path, ledger.MaxCheckpointBytes)
 		if err != nil {
 			return nil, usage("--against: %v", err)
 		}
@@ -164,16 +163,4 @@ func (a *app) contradicted(err error, key string) error {
 		return err
 	}
 	return &exitError{code: exitContradicts}
-}
-
-// readLimited reads a small file.
-func readLimited(path string, limit int) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > int64(limit) {
-		return nil, fmt.Errorf("%s has %d bytes, want at most %d", path, info.Size(), limit)
-	}
-	return os.ReadFile(path)
 }

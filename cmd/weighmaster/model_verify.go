@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -164,21 +163,4 @@ func (opt modelVerifyOptions) verify(ctx context.Context, bundle []byte) (models
 		}
 	}
 	return modelsigning.Verify(ctx, bundle, v, pubs, time.Now())
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	body, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(body)) > limit {
-		return nil, fmt.Errorf("%s: got more than %d bytes, want fewer", path, limit)
-	}
-	return body, nil
 }

@@ -112,7 +112,7 @@ func (p *project) identitySigner(name, path string) (attest.Signer, error) {
 		return nil, err
 	}
 	opts.TrustedRoot = trust.TrustedRoot
-	doc, err := readSome(path, sigstore.MaxTrustedRootBytes)
+	doc, err := readBounded(path, sigstore.MaxTrustedRootBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ const maxReferenceFile = 4 << 10
 // openReference opens the key that a reference file names, as the public key
 // beside it declares.
 func openReference(ctx context.Context, path string) (crypto.Signer, error) {
-	body, err := readSome(path, maxReferenceFile)
+	body, err := readBounded(path, maxReferenceFile)
 	if err != nil {
 		return nil, usage("%v", err)
 	}

@@ -100,18 +100,24 @@ func readTrustedRoot(trust, name string) ([]byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(trust), name)
 	}
-	return readSome(name, sigstore.MaxTrustedRootBytes)
+	return readBounded(name, sigstore.MaxTrustedRootBytes)
 }
 
-// readSome reads a file of at most so many bytes, or one byte more, at which
-// whoever reads it refuses it.
-func readSome(path string, most int64) ([]byte, error) {
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most+1))
+	body, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > limit {
+		return nil, fmt.Errorf("%s: got more than %d bytes, want at most that many", path, limit)
+	}
+	return body, nil
 }
 
 // witnessKeys are the keys of the witnesses whose cosignatures count.
