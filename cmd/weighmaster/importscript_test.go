@@ -27,16 +27,23 @@ import (
 // work on copies.
 var machinesOnce struct {
 	sync.Once
-	dir string
-	err error
+	dir  string
+	made time.Time
+	err  error
 }
 
 // cmdMachines: machines ONE TWO. ONE acquired, inspected and converted the
 // example model; its producer is the functionary "first". TWO has the rest of
-// the pipeline, knows ONE's log and "first", and has recorded nothing.
+// the pipeline, knows ONE's log and "first", and has recorded nothing. What ONE
+// recorded is at least two seconds old, so that expire finds a moment between
+// that and what TWO records.
 func cmdMachines(ts *testscript.TestScript, _ bool, args []string) {
-	machinesOnce.Do(func() { machinesOnce.dir, machinesOnce.err = makeMachines() })
+	machinesOnce.Do(func() {
+		machinesOnce.dir, machinesOnce.err = makeMachines()
+		machinesOnce.made = time.Now()
+	})
 	ts.Check(machinesOnce.err)
+	time.Sleep(time.Until(machinesOnce.made.Add(2 * time.Second)))
 	for i, name := range []string{"one", "two"} {
 		ts.Check(os.CopyFS(ts.MkAbs(args[i]), os.DirFS(filepath.Join(machinesOnce.dir, name))))
 	}
