@@ -98,3 +98,25 @@ func FuzzLoadTrustedRoot(f *testing.F) {
 		}
 	})
 }
+
+func FuzzLoadSigningConfig(f *testing.F) {
+	doc := virtual.SigningConfig("https://services.example")
+	f.Add(doc)
+	var tree map[string]any
+	if err := json.Unmarshal(doc, &tree); err != nil {
+		f.Fatal(err)
+	}
+	for field, was := range tree {
+		for _, other := range []any{nil, map[string]any{}, []any{}, "x"} {
+			tree[field] = other
+			f.Add(encode(f, tree))
+		}
+		tree[field] = was
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		services, err := sigstore.LoadSigningConfig(doc, now)
+		if (services.Certificates == nil || services.Log == nil) != (err != nil) {
+			t.Fatalf("got %+v and %v", services, err)
+		}
+	})
+}

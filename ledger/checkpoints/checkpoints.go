@@ -6,9 +6,10 @@
 // "0000000000000/042/0000000000000042123"; no folder has more than a thousand
 // checkpoints. "latest" is a copy of a recent one. Files are written whole or
 // not at all, made durable before Put returns, and never replaced, except
-// "latest", and a checkpoint by itself with more signatures. Other names that start with a dot are unfinished writes. Copy the
-// folder, or single files, to wherever the log cannot reach: a copy that was
-// out of reach is what makes a rewritten log show.
+// "latest", and a checkpoint by itself with more signatures. Other names that
+// start with a dot are unfinished writes. Copy the folder, or single files, to
+// wherever the log cannot reach: a copy that was out of reach is what makes a
+// rewritten log show.
 package checkpoints
 
 import (
