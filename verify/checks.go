@@ -385,8 +385,25 @@ func (s *state) policyChecks() []Check {
 		}
 		list[i].absorb(r)
 	}
+	if names := s.namesIn(d.Claims); d.Verdict == schemas.Passed && !slices.Contains(names, s.in.Name) {
+		list = append(list, k.failed(Finding{"name of " + s.digest.String(), s.in.Name, fmt.Sprintf("one that a claim binds on which the decision rests: %q", names)}))
+	}
 	slices.SortStableFunc(list, func(a, b Check) int { return numbers[a.Name] - numbers[b.Name] })
 	return list
+}
+
+// namesIn are the names that the claims with these bundles bind the file to:
+// whose word is good enough for the decision is good enough for the name.
+func (s *state) namesIn(bundles []godigest.Digest) []string {
+	names := []string{}
+	for _, c := range s.claims {
+		for _, subject := range c.Statement().GetSubject() {
+			if subject.GetDigest()["sha256"] == s.digest.Encoded() && slices.Contains(bundles, c.Bundle()) && !slices.Contains(names, subject.GetName()) {
+				names = append(names, subject.GetName())
+			}
+		}
+	}
+	return names
 }
 
 // demanded is the policy with one more demand on an acceptance: that somebody

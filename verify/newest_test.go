@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	testresult "github.com/in-toto/attestation/go/predicates/test_result/v0"
+
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/fixtures"
 	"github.com/weighmaster/weighmaster/policy"
@@ -98,4 +100,21 @@ func TestAnAcceptanceThatNobodySignedIsNone(t *testing.T) {
 	d = deliver(t, w)
 	d.Decision, d.Input.Policy = policy.Accept, d.Package.Policy
 	want(t, d.verify(t), schemas.Undecided, "accepted", schemas.Undecided, "no summary by gatekeeper")
+}
+
+// Somebody whom the policy lets sign nothing gives the file no other name.
+func TestOnlyWhomTheDecisionRestsOnNamesTheFile(t *testing.T) {
+	w := policytest.New(t, fixtures.Policy)
+	w.Add(t, "", &policytest.Step{Name: "renamed", By: []string{policytest.Stranger}, State: func(t testing.TB, _ *policytest.World, _ *policytest.Signed) *attest.Statement {
+		s, err := attest.NewStatement([]*attest.ResourceDescriptor{policytest.Descriptor("model-F16.gguf", policytest.Artifact.Digest)},
+			attest.TestResultType, &testresult.TestResult{Result: "PASSED", Configuration: []*attest.ResourceDescriptor{policytest.Descriptor("anything", policytest.BF16.Digest)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}})
+	d := deliver(t, w)
+	want(t, d.verify(t), schemas.Passed, "name", schemas.Passed)
+	d.Input.Name, d.Package.Index.File.Name = "model-F16.gguf", "model-F16.gguf"
+	want(t, d.verify(t), schemas.Failed, "decision", schemas.Failed, `one that a claim binds on which the decision rests: ["model-Q8_0.gguf"]`)
 }

@@ -287,7 +287,7 @@ func TestMissingBundlesAndUnknownPeople(t *testing.T) {
 		want(t, d.verify(t), failed, "accepted", failed, "withdrawn: the speed was wrong")
 		want(t, d.verify(t), failed, "withdrawn", schemas.Passed, "the speed was wrong")
 		d.Decision = policy.Accept
-		want(t, d.verify(t), undecided, "checks", undecided, "evaluate of the artifact")
+		want(t, d.verify(t), failed, "checks", undecided, "evaluate of the artifact")
 	})
 }
 
