@@ -276,11 +276,20 @@ func checkObjects(_ context.Context, s *state, k checkKind) Check {
 	for pae, err := range faults {
 		bad = append(bad, Finding{"claim " + pae.String(), err.Error(), "provenance of a stage"})
 	}
+	named := map[godigest.Digest]bool{}
 	for _, run := range runs {
 		for _, d := range run.Evidence() {
+			named[d] = true
 			if _, ok := s.in.Package.Objects[d]; !ok {
 				missing = append(missing, Finding{fmt.Sprintf("evidence of stage %s", run.External.Stage), d.String() + " is not in the package", "its bytes"})
 			}
+		}
+	}
+	// Nobody vouches for an object that no claim names: it has no place in a package.
+	// Beside loose bundles lies a folder, which may be of more than one file.
+	for _, o := range s.in.Package.Index.Objects {
+		if !named[o.Digest] && !s.in.Package.Loose && len(s.claims) == len(s.in.Package.Bundles) {
+			missing = append(missing, Finding{"object " + o.Digest.String(), "bytes that no claim names", "the claim that names them, or no such object"})
 		}
 	}
 	switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/policy/policytest"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
 // tampering is one thing altered in a delivery that verifies.
@@ -217,6 +218,11 @@ func TestObjectsAndPolicyAreBound(t *testing.T) {
 	run(t, []tampering{
 		{"an altered object", func(t *testing.T, d *delivery) { d.Package.Objects[some(d)] = []byte("{}") },
 			failed, "objects", failed, []string{"want the bytes of its name"}},
+		{"an object that nobody vouches for", func(t *testing.T, d *delivery) {
+			body := []byte("smuggled")
+			d.Package.Objects[godigest.FromBytes(body)] = body
+			d.Package.Index.Objects = append(d.Package.Index.Objects, evidence.Object{Digest: godigest.FromBytes(body), Size: int64(len(body))})
+		}, undecided, "objects", undecided, []string{"got bytes that no claim names"}},
 		{"an object that is not there", func(t *testing.T, d *delivery) {
 			delete(d.Package.Objects, d.Package.Index.Objects[0].Digest)
 			d.Package.Index.Objects = d.Package.Index.Objects[1:]
