@@ -27,7 +27,7 @@ type Taken struct {
 //
 // Those whom signers.withdraw names may withdraw any claim, as many together as
 // its threshold says. Who signed a claim
-// may take back his own word, but not bad news: else a failing report would
+// may take back his own word (not another's, by signing it too), but not bad news: else a failing report would
 // vanish by the word of the one whom it speaks against. A withdrawal is never
 // taken back: the claim is made again instead. Of several withdrawals of a
 // claim the newest counts.
@@ -77,10 +77,36 @@ func (in *inquiry) mayWithdraw(functionary string, said []attest.Claim) error {
 	switch {
 	case !slices.Contains(names, functionary):
 		return fmt.Errorf("%s may not take back claim %s, which %s signed; want its signer or %s", functionary, said[0].PAE(), strings.Join(names, " and "), want)
+	case !in.counts(functionary, said[0]) && slices.ContainsFunc(names, func(n string) bool { return n != functionary }):
+		return fmt.Errorf("%s signed claim %s beside %s, and is one whose signature counts for nothing there; want one whose does or %s", functionary, said[0].PAE(), strings.Join(names, " and "), want)
 	case in.badNews(said[0]):
 		return fmt.Errorf("%s signed claim %s, and it speaks against something: nobody takes back bad news by his own word; want %s", functionary, said[0].PAE(), want)
 	}
 	return nil
+}
+
+// counts tells whether the policy lets somebody sign claims of this kind.
+func (in *inquiry) counts(functionary string, c attest.Claim) bool {
+	var names []string
+	switch c.PredicateType() {
+	case attest.ProvenanceType:
+		if run, err := readRun(c); err == nil {
+			names = in.policy.Signers[run.Uses].Functionaries
+		}
+	case attest.VSAType:
+		for _, rule := range in.policy.Decisions {
+			names = append(names, rule.Functionaries...)
+		}
+	case attest.CompletionType:
+		names = in.policy.Signers["complete"].Functionaries
+	case schemas.ReviewURI:
+		if in.policy.Reviewers != nil {
+			names = in.policy.Reviewers.Functionaries
+		}
+	default:
+		return true // the policy reads no other kind
+	}
+	return slices.Contains(names, functionary)
 }
 
 func signedBy(said []attest.Claim, functionary string) bool {
