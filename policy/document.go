@@ -65,6 +65,7 @@ func (in *inquiry) documentClaim(c attest.Claim) schemas.PolicyClaim {
 }
 
 func (in *inquiry) documentPredicate(doc *schemas.PolicyEvidence, c attest.Claim) error {
+	_, fell := in.fallen[c.PAE()]
 	switch c.PredicateType() {
 	case attest.VSAType:
 		var s vsa.VerificationSummary
@@ -73,7 +74,7 @@ func (in *inquiry) documentPredicate(doc *schemas.PolicyEvidence, c attest.Claim
 		}
 		d := schemas.PolicySummary{
 			Bundle: c.Bundle(), URI: s.GetPolicy().GetUri(), Policy: sha256In(s.GetPolicy().GetDigest()), Result: s.GetVerificationResult(),
-			Levels: append([]string{}, s.GetVerifiedLevels()...), RestsOn: []godigest.Digest{}, Verified: moment(summaryTime(c)),
+			Levels: append([]string{}, s.GetVerifiedLevels()...), RestsOn: []godigest.Digest{}, Verified: moment(summaryTime(c)), Fallen: fell,
 		}
 		for _, a := range s.GetInputAttestations() {
 			d.RestsOn = append(d.RestsOn, sha256In(a.GetDigest()))
@@ -84,7 +85,7 @@ func (in *inquiry) documentPredicate(doc *schemas.PolicyEvidence, c attest.Claim
 		if err := json.Unmarshal(c.Predicate(), &done); err != nil {
 			return err
 		}
-		doc.Completions = append(doc.Completions, schemas.PolicyCompletion{Bundle: c.Bundle(), Policy: done.Policy, Finished: append([]godigest.Digest{}, done.Finished...)})
+		doc.Completions = append(doc.Completions, schemas.PolicyCompletion{Bundle: c.Bundle(), Policy: done.Policy, Finished: append([]godigest.Digest{}, done.Finished...), Fallen: fell})
 	case schemas.ReviewURI:
 		r, err := Review(c)
 		if err != nil {

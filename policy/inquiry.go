@@ -57,10 +57,21 @@ func newInquiry(p schemas.Policy, class schemas.Class, decision schemas.Decision
 }
 
 // newest is the last run of a stage type over the artifact, nil without one.
+// Where a run lies is the word of a log, of another one perhaps; when it ended
+// is its signers'. So one that did not pass, and says that it ended later, is the last.
 func (in *inquiry) newest(uses string) *Run {
-	var newest *Run
+	var list []*Run
 	for _, run := range in.runs {
 		if run.Uses == uses && run.takes(in.q.Artifact) {
+			list = append(list, run)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	newest := list[len(list)-1]
+	for _, run := range list {
+		if run.Finished.After(newest.Finished) && !in.sound(run) && in.signed(uses, run.Claims).Verdict == schemas.Passed {
 			newest = run
 		}
 	}

@@ -127,3 +127,15 @@ func TestAWithdrawalNeedsAsManyAsThePolicySays(t *testing.T) {
 	w.Add(t, "one", policytest.Withdrawal("two", "q8-evaluated-badly", "I saw it too", policytest.Second))
 	check(t, decide(t, w, w.Sign(t).Evidence, policy.Accept), schemas.Passed, want{"withdrawn", schemas.Passed, "I saw it too"})
 }
+
+// Nor does another log's early time hide a run that did not pass.
+func TestAReloadThatFailedLaterIsTheNewestWhereverItLies(t *testing.T) {
+	w := newWorld(t)
+	bad := *w.Step(t, "q8-reloaded")
+	bad.Name, bad.At = "broken", policytest.Now.Add(time.Minute)
+	bad.Result.Verdict, bad.Result.ExitStatus, bad.Result.Failure = schemas.Failed, 1, "no answer"
+	w.Add(t, "q8-delivered", &bad)
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), schemas.Failed, want{"reloaded", schemas.Failed, "no answer"})
+	bad.At = policytest.Now.Add(-time.Minute)
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), schemas.Passed)
+}

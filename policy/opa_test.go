@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/policy"
@@ -122,6 +125,22 @@ func tampers() []change {
 		{name: "superseded", do: func(t *testing.T, w *policytest.World) {
 			addStep("q8", "q8-again", func(*policytest.Step) {})(t, w)
 			w.Add(t, "", policytest.Supersession("w", "q8-again", "wrong tokenizer", policytest.Producer, otherFile.Digest))
+		}},
+		{name: "a decision that rests on one that rests on what was withdrawn", do: func(t *testing.T, w *policytest.World) {
+			w.Add(t, "q8-summary", onDecision("second"))
+			measuredAgain(t, w)
+		}},
+		{name: "numbers that refuse, taken back by who measured", do: func(t *testing.T, w *policytest.World) {
+			w.Add(t, "baseline", diverging(t, w), policytest.Withdrawal("w", "q8-evaluated-badly", "I did not like it", policytest.Producer))
+		}},
+		{name: "a reload that failed later", do: addStep("q8-delivered", "broken", func(s *policytest.Step) {
+			s.Uses, s.At, s.Outputs = "reload", policytest.Now.Add(time.Minute), nil
+			s.Result = schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Failed, ExitStatus: 1, Failure: "no answer", Facts: map[string]string{}}
+		})},
+		{name: "an acceptance of a policy whose name only ends so", do: func(t *testing.T, w *policytest.World) {
+			w.Step(t, "q8-summary").State = policytest.Summary("q8-summary", "PASSED", func(p *vsa.VerificationSummary) {
+				p.Policy.Uri = "https://elsewhere.example/" + strings.TrimPrefix(p.GetPolicy().GetUri(), schemas.BaseURI)
+			}).State
 		}},
 		{name: "a rule that Rego does not know", do: func(t *testing.T, w *policytest.World) {
 			w.Policy.Scans = &schemas.ScanRule{Allowed: []string{"queued"}}

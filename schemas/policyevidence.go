@@ -90,6 +90,8 @@ type PolicySummary struct {
 	Levels   []string          `json:"levels"`
 	RestsOn  []godigest.Digest `json:"restsOn"` // bundles
 	Verified *time.Time        `json:"verified,omitempty"`
+	// Fallen: it rests on what was taken back, itself or by way of another decision, and counts no more.
+	Fallen bool `json:"fallen,omitempty"`
 }
 
 // PolicyCompletion is a run's end.
@@ -97,6 +99,7 @@ type PolicyCompletion struct {
 	Bundle   godigest.Digest   `json:"bundle"`
 	Policy   godigest.Digest   `json:"policy"`
 	Finished []godigest.Digest `json:"finished"` // PAE digests
+	Fallen   bool              `json:"fallen,omitempty"`
 }
 
 // PolicyReview is a person's word.
