@@ -66,7 +66,7 @@ func (a *app) importFrom(ctx context.Context, path, artifact string) (importResu
 		return importResult{}, err
 	}
 	defer p.close()
-	kind, err := evidenceKind(path)
+	kind, err := evidenceKind(path, "name an evidence package or another project's folder")
 	if err != nil {
 		return importResult{}, err
 	}
@@ -91,7 +91,7 @@ func (a *app) importFrom(ctx context.Context, path, artifact string) (importResu
 			return importResult{}, err
 		}
 	default:
-		return importResult{}, usage("%s is %s: nothing vouches for when they were signed; import an evidence package or a project", path, kind)
+		return importResult{}, usage("%s is neither an evidence package nor a project; loose bundles cannot be imported, since nothing vouches for when they were signed", path)
 	}
 	res, err := p.take(ctx, in)
 	var lied *ledger.Contradiction

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -99,6 +100,9 @@ func (a *app) verifyTiles(ctx context.Context, e verifyElsewhere) error {
 	}
 	defer root.Close()
 	v, err := tiles.Verify(ctx, root.FS(), key, elsewhere...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("--tiles: %s has no checkpoint; name a folder that weighmaster log export wrote", e.tiles)
+	}
 	if err != nil {
 		return &exitError{exitUndecided, err}
 	}

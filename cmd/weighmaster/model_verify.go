@@ -92,7 +92,7 @@ func verifyModel(ctx context.Context, opt modelVerifyOptions) (modelVerified, er
 	}
 	bundle, err := readBounded(opt.signature, attest.MaxBundleBytes)
 	if err != nil {
-		return none, usage("%v", err)
+		return none, usage("%v; name the model's signature with --signature", err)
 	}
 	s, err := opt.verify(ctx, bundle)
 	if err != nil {

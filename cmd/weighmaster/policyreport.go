@@ -41,7 +41,7 @@ func (f reportFiles) write(artifact string, d policy.Decision, failed error) err
 func writeWhole(path string, body []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
 	if err != nil {
-		return usage("%v", err)
+		return usage("%s cannot be written: %v", path, err)
 	}
 	defer func() {
 		if err != nil {

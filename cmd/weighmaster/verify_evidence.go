@@ -22,7 +22,7 @@ func (a *app) readEvidence(ctx context.Context, opt verifyOptions) (*evidence.Pa
 	}
 	var bundles [][]byte
 	for _, path := range paths {
-		kind, err := evidenceKind(path)
+		kind, err := evidenceKind(path, "name the evidence with --evidence")
 		if err != nil {
 			return nil, err
 		}
@@ -54,18 +54,19 @@ const (
 	kindBundles = "a file of bundles"
 )
 
-// evidenceKind tells from what lies at a path, never from its name.
-func evidenceKind(path string) (string, error) {
+// evidenceKind tells from what lies at a path, never from its name; do is what
+// a caller who named nothing of the kind is to do.
+func evidenceKind(path, do string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", usage("%v; name the evidence with --evidence", err)
+		return "", usage("%v; %s", err, do)
 	case err != nil:
 		return "", err
 	case info.IsDir() && exists(filepath.Join(path, pipelineFile)):
 		return kindProject, nil
 	case !info.Mode().IsRegular():
-		return "", usage("%s: neither a file nor a project folder (with %s); name the evidence with --evidence", path, pipelineFile)
+		return "", usage("%s: neither a file nor a project folder (with %s); %s", path, pipelineFile, do)
 	}
 	f, err := os.Open(path)
 	if err != nil {
