@@ -58,6 +58,9 @@ func TestACompletionListsWhatIsHere(t *testing.T) {
 	signed.Claims = signed.Claims[1:]
 	check(t, decide(t, w, signed.Evidence, policy.Redistribute), schemas.Undecided,
 		want{"completed", schemas.Undecided, "which is not in the evidence"})
+	w.Add(t, "", policytest.Withdrawal("back", "another-reload", "another file", policytest.Gatekeeper))
+	check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), schemas.Failed,
+		want{"completed", schemas.Failed, "withdrawn: another file"})
 }
 
 // Fixtures that ran without a count of those that passed are not hidden by a better report.

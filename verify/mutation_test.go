@@ -193,13 +193,35 @@ func (m *mutants) packed(list []member) []byte {
 
 const forPeopleWords = "what evidence.json says of objects for people: media types, order, what is withheld"
 
+// deflated are the ranges of the archive that hold the members' data, from and up to.
+func (m *mutants) deflated() (list [][2]int64) {
+	m.t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(m.whole), int64(len(m.whole)))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, f := range z.File {
+		from, err := f.DataOffset()
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		list = append(list, [2]int64{from, from + int64(f.CompressedSize64)})
+	}
+	return list
+}
+
 // A bit of every third byte of the archive, headers and directory included.
 func TestNoFlippedByteOfAPackageIsAccepted(t *testing.T) {
 	m := newMutants(t)
+	deflated := m.deflated()
 	for i := 0; i < len(m.whole); i += 3 {
 		b := bytes.Clone(m.whole)
 		b[i] ^= 1 << (i % 8)
-		m.try(fmt.Sprintf("byte %d of the archive", i), "bits behind the last deflated block of a member, which say nothing: every member unpacks to the same bytes", b)
+		neutral := ""
+		if slices.ContainsFunc(deflated, func(d [2]int64) bool { return d[0] <= int64(i) && int64(i) < d[1] }) {
+			neutral = "bits behind the last deflated block of a member, which say nothing: every member unpacks to the same bytes"
+		}
+		m.try(fmt.Sprintf("byte %d of the archive", i), neutral, b)
 	}
 	m.report("bytes of the archive")
 }
