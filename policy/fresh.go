@@ -104,9 +104,12 @@ func (in *inquiry) judgeAge(d dated, bound time.Duration) Reason {
 func (in *inquiry) dated(name string) []dated {
 	switch name {
 	case freshAcceptance:
-		return in.claimsDated(name, in.policy.Decisions[Accept].SignerRule, attest.VSAType, summaryTime)
+		return in.claimsDated(name, in.policy.Decisions[Accept].SignerRule, attest.VSAType, summaryTime, func(attest.Claim) bool { return true })
 	case freshReview:
-		return in.claimsDated(name, *in.policy.Reviewers, schemas.ReviewURI, reviewTime)
+		makers, keys := in.makers()
+		return in.claimsDated(name, *in.policy.Reviewers, schemas.ReviewURI, reviewTime, func(c attest.Claim) bool {
+			return !makers[c.Functionary()] && !keys[c.Key()] // a review that counts for nothing makes none young
+		})
 	case freshWitnesses:
 		d := dated{what: "the witnesses' cosignatures", need: in.policy.Witnesses.Threshold}
 		for _, c := range in.ev.Witnesses {
@@ -157,10 +160,10 @@ func (in *inquiry) runTimes(run *Run) []claimTime {
 }
 
 // claimsDated gathers the claims of a predicate type over the artifact by those who may make them.
-func (in *inquiry) claimsDated(what string, rule schemas.SignerRule, predicateType string, said func(attest.Claim) time.Time) []dated {
+func (in *inquiry) claimsDated(what string, rule schemas.SignerRule, predicateType string, said func(attest.Claim) time.Time, counts func(attest.Claim) bool) []dated {
 	d := dated{what: what, need: rule.Threshold}
 	for _, c := range in.claims {
-		if c.PredicateType() == predicateType && subjectHas(c, in.q.Artifact) && slices.Contains(rule.Functionaries, c.Functionary()) {
+		if c.PredicateType() == predicateType && subjectHas(c, in.q.Artifact) && slices.Contains(rule.Functionaries, c.Functionary()) && counts(c) {
 			d.times = append(d.times, claimTime{c.Functionary(), c, in.oldest(c, said(c))})
 		}
 	}

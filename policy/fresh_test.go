@@ -79,6 +79,17 @@ func TestTheOldestKnownTimeOfAClaimCounts(t *testing.T) {
 		requireMore(w, policy.Redistribute, "fresh")
 		check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), schemas.Failed, want{"fresh", schemas.Failed, "1000h0m0s"})
 	})
+	t.Run("a fresh review by one who made it makes no other fresh", func(t *testing.T) {
+		old := policytest.Review("r", policytest.Second, schemas.Passed)
+		old.At = policytest.Now.Add(-1000 * time.Hour)
+		w := reviewed(t, 1, old, policytest.Review("r2", policytest.Stranger, schemas.Passed))
+		again := *w.Step(t, "q8")
+		again.Name, again.By = "q8-by-the-reviewer", []string{policytest.Stranger}
+		w.Add(t, "bf16", &again)
+		w.Policy.Fresh = map[string]schemas.Age{"review": "720h"}
+		requireMore(w, policy.Redistribute, "fresh")
+		check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), schemas.Failed, want{"fresh", schemas.Failed, "1000h0m0s"}, want{"review", schemas.Passed, "not counted: stranger, who made it"})
+	})
 	t.Run("nothing of the kind", func(t *testing.T) {
 		w := aged(t, "calibrate", "q8", 0)
 		check(t, decide(t, w, w.Sign(t).Evidence, policy.Redistribute), schemas.Undecided, want{"fresh", schemas.Undecided, "age of calibrate: undecided: got nothing of the kind"})

