@@ -71,6 +71,9 @@ func TestDeliveredReloadedAndCompleted(t *testing.T) {
 		{"a reload with a network", func(t *testing.T, w *policytest.World) {
 			w.Step(t, "q8-reloaded").Result.Facts["network"] = "reachable"
 		}, undecided, []want{{"reloaded", undecided, `isolation during reload: network: undecided: got "reachable", want denied`}}},
+		{"a reload that says nothing of the network", func(t *testing.T, w *policytest.World) {
+			delete(w.Step(t, "q8-reloaded").Result.Facts, "network")
+		}, undecided, []want{{"reloaded", undecided, `isolation during reload: network: undecided: got "", want denied`}}},
 		{"a reload that failed after one that passed", func(t *testing.T, w *policytest.World) {
 			again := *w.Step(t, "q8-reloaded")
 			again.Name, again.Result.Verdict, again.Result.ExitStatus, again.Result.Failure = "again", schemas.Failed, 1, "another answer"
