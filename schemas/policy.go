@@ -109,7 +109,10 @@ type Coverage struct {
 	AtLeast  int    `json:"atLeast"`          // fixtures
 }
 
-// DecisionRule says who may take a decision and what it needs.
+// DecisionRule says what a decision needs and, of an acceptance, who may sign it
+// and how many must. Deliver and redistribute are answers that nobody signs:
+// whoever asks takes them anew, and the functionaries named are only held
+// against the trust file's deciders.
 type DecisionRule struct {
 	SignerRule
 	Requires  []string `json:"requires"`            // names of rules; an unknown name is an error
