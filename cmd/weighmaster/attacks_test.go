@@ -61,6 +61,13 @@ func TestEveryAttackIsRefusedOnTheCommandLine(t *testing.T) {
 	}
 	// No verb reads the manifest of a folder by itself, nor a folder's links alone.
 	list = slices.DeleteFunc(list, func(c attacks.Case) bool { return c.Kind == attacks.KindManifest || c.Kind == attacks.KindFolder })
+	if len(list) < minAttacks {
+		t.Errorf("the corpus has %d attacks for the command line, want at least %d: some were lost", len(list), minAttacks)
+	}
+	seen := 0
+	if underRace { // a part is enough to see races; without the detector all are run
+		list = slices.DeleteFunc(list, func(attacks.Case) bool { seen++; return seen%4 != 0 })
+	}
 	refused := 0
 	for _, c := range list {
 		t.Run(c.Slug, func(t *testing.T) {
@@ -72,9 +79,6 @@ func TestEveryAttackIsRefusedOnTheCommandLine(t *testing.T) {
 		})
 	}
 	fmt.Printf("%d attacks: %d refused for the right reason (command line)\n", len(list), refused)
-	if len(list) < minAttacks {
-		t.Errorf("the corpus has %d attacks for the command line, want at least %d: some were lost", len(list), minAttacks)
-	}
 }
 
 // put puts a case to the verb that it is for.

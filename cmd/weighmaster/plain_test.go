@@ -17,17 +17,18 @@ var plain struct {
 	err error
 }
 
-// usePlain lets a script run weighmaster without the race detector, which makes
-// the arithmetic of an evaluation ten times as slow. The detector watches the
-// demo, the tests that run weighmaster themselves, and every package's own tests.
-func usePlain(env *testscript.Env) error {
-	if !underRace {
-		return nil
-	}
+// plainFolder holds a weighmaster without the race detector, which makes the
+// arithmetic of an evaluation ten times as slow. The detector watches the demo,
+// the tests that run weighmaster themselves, and every package's own tests.
+func plainFolder() (string, error) {
 	plain.Do(func() {
 		self, err := exec.LookPath("weighmaster")
 		if err != nil {
 			plain.err = err
+			return
+		}
+		if !underRace {
+			plain.dir = filepath.Dir(self)
 			return
 		}
 		// Beside the command that testscript made, whose folder it removes at the end.
@@ -38,9 +39,15 @@ func usePlain(env *testscript.Env) error {
 			plain.err = fmt.Errorf("%w: %s", err, out)
 		}
 	})
-	if plain.err != nil {
-		return plain.err
+	return plain.dir, plain.err
+}
+
+// usePlain lets a script run weighmaster without the race detector.
+func usePlain(env *testscript.Env) error {
+	dir, err := plainFolder()
+	if err != nil {
+		return err
 	}
-	env.Setenv("PATH", plain.dir+string(os.PathListSeparator)+env.Getenv("PATH"))
+	env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH"))
 	return nil
 }

@@ -35,6 +35,10 @@ func TestREADMESessionWorksLineByLine(t *testing.T) {
 	if len(lines) < 8 || len(more) < 5 {
 		t.Fatalf("the sessions have %d and %d lines; the test looks at nothing", len(lines), len(more))
 	}
+	plain, err := plainFolder() // built here, before the folder changes
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
 	if err := os.Symlink(fixtures, "fixtures"); err != nil {
 		t.Fatal(err)
@@ -44,7 +48,7 @@ func TestREADMESessionWorksLineByLine(t *testing.T) {
 		if !ok {
 			t.Fatalf("README line %q: want a command that starts with go run ./cmd/weighmaster", line)
 		}
-		code, said := runSelf(t, strings.Fields(args)...)
+		code, said := runCommand(t, filepath.Join(plain, "weighmaster"), strings.Fields(args)...)
 		if code != exitHolds {
 			t.Fatalf("%s\nexit code %d:\n%s", line, code, said)
 		}

@@ -42,15 +42,8 @@ func (a *app) reviewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bundle, err := signers[signer].Sign(ctx, statement)
+			entry, err := p.say(ctx, signers[signer], statement)
 			if err != nil {
-				return err
-			}
-			entry, err := p.record(ctx, bundle)
-			if err != nil {
-				return err
-			}
-			if _, err := p.packDelivered(ctx); err != nil {
 				return err
 			}
 			return a.answer(map[string]ledger.LeafIndex{"entry": entry.Index}, func() { a.printf("reviewed by entry %d: %s\n", entry.Index, verdict) })

@@ -39,7 +39,12 @@ func runSelf(t *testing.T, args ...string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
+	return runCommand(t, self, args...)
+}
+
+func runCommand(t *testing.T, name string, args ...string) (int, string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
 	out, err := cmd.CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); ok {
 		return exit.ExitCode(), string(out)

@@ -137,6 +137,21 @@ func (n noToken) Sign(context.Context, *attest.Statement) ([]byte, error) {
 	return nil, usage("functionary %s signs by a certificate: set %s to an OIDC token of the identity", n.name, tokenVariable)
 }
 
+// say signs a Statement, records it, and writes the packages of what was
+// delivered anew: it may be about them.
+func (p *project) say(ctx context.Context, signer attest.Signer, statement *attest.Statement) (ledger.Entry, error) {
+	bundle, err := signer.Sign(ctx, statement)
+	if err != nil {
+		return ledger.Entry{}, err
+	}
+	entry, err := p.record(ctx, bundle)
+	if err != nil {
+		return ledger.Entry{}, err
+	}
+	_, err = p.packDelivered(ctx)
+	return entry, err
+}
+
 // record appends a bundle that the trust file believes now. What it does not
 // believe, such as the word of a retired key, is not appended: an entry stays.
 func (p *project) record(ctx context.Context, bundle []byte) (ledger.Entry, error) {

@@ -91,15 +91,8 @@ func (a *app) withdrawCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bundle, err := signers[signer].Sign(ctx, statement)
+			entry, err := p.say(ctx, signers[signer], statement)
 			if err != nil {
-				return err
-			}
-			entry, err := p.record(ctx, bundle)
-			if err != nil {
-				return err
-			}
-			if _, err := p.packDelivered(ctx); err != nil {
 				return err
 			}
 			if claims, err = p.allClaims(ctx); err != nil {
