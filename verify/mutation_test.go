@@ -30,6 +30,7 @@ type mutants struct {
 	d       *delivery
 	whole   []byte // the valid package
 	total   int
+	asked   int            // of them
 	neutral map[string]int // accepted with the very same content, by the reason why that is no fault
 }
 
@@ -67,6 +68,10 @@ func (m *mutants) ask(archive []byte) (schemas.Verdict, *evidence.Package) {
 func (m *mutants) try(what, neutralBecause string, archive []byte) {
 	m.t.Helper()
 	m.total++
+	if underRace && m.total%10 != 0 { // a part is enough to see races; without the detector all are tried
+		return
+	}
+	m.asked++
 	verdict, pkg := m.ask(archive)
 	if verdict != schemas.Passed {
 		return
@@ -83,7 +88,7 @@ func (m *mutants) report(name string) {
 	for _, n := range m.neutral {
 		neutral += n
 	}
-	fmt.Printf("%s: %d mutations: 0 accepted (%d neutral)\n", name, m.total, neutral)
+	fmt.Printf("%s: %d mutations: 0 accepted (%d neutral)\n", name, m.asked, neutral)
 	for _, why := range sortedNames(m.neutral) {
 		fmt.Printf("  %d neutral: %s\n", m.neutral[why], why)
 	}
