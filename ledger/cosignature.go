@@ -161,12 +161,12 @@ func openCosigned(checkpoint []byte, log note.Verifier, witnesses []note.Verifie
 		return nil, fmt.Errorf("ledger: checkpoint: %w", err)
 	}
 	for _, s := range n.Sigs {
+		raw, err := base64.StdEncoding.Strict().DecodeString(s.Base64)
+		if err != nil {
+			return nil, fmt.Errorf("ledger: checkpoint: signature of %s is not canonical base64: %w", s.Name, err)
+		}
 		if s.Name != log.Name() || s.Hash != log.KeyHash() {
 			continue
-		}
-		raw, err := base64.StdEncoding.DecodeString(s.Base64)
-		if err != nil {
-			return nil, fmt.Errorf("ledger: checkpoint: signature of %s: %w", s.Name, err)
 		}
 		for _, k := range keys {
 			if ed25519.Verify(k.key, []byte(n.Text), raw[4:]) {

@@ -113,6 +113,7 @@ func TestCosignaturesRefused(t *testing.T) {
 		{"over another size", append(bytes.Clone(checkpoint), w1.Line(otherText, 1000)...), "claims to be of witness.example/w1"},
 		{"time above 2^63-1", append(bytes.Clone(checkpoint), w1.Line(text, 1<<63)...), "claims to be of witness.example/w1"},
 		{"without a time", append(bytes.Clone(checkpoint), w1.Line(text, 0)...), "has the time 0"},
+		{"spare bits set", append(bytes.Clone(checkpoint), spareBits(line)...), "not canonical base64"},
 		{"not signed by the log", append([]byte(text+"\n"), line...), "not signed by"},
 		{"signed by the log only after an edit", w1.Cosign(bytes.Replace(checkpoint, []byte("\n5\n"), []byte("\n6\n"), 1), moment), "invalid signature"},
 	} {
@@ -121,6 +122,14 @@ func TestCosignaturesRefused(t *testing.T) {
 			t.Errorf("%s: %v, %v; want nothing and %q", c.name, got, err, c.want)
 		}
 	}
+}
+
+// spareBits spells a line whose base64 ends in "==" in a second way: the last
+// digit before them has bits that decode to nothing.
+func spareBits(line string) string {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	last := len(line) - len("?==\n")
+	return line[:last] + string(digits[strings.IndexByte(digits, line[last])|1]) + line[last+1:]
 }
 
 // TestWitnessKeysAreDistinct keeps one key from counting as two.
