@@ -119,6 +119,9 @@ func install(t *testing.T, name, algorithm string) (reference string, declared c
 	}
 	dir := t.TempDir()
 	if err := os.Symlink(self, filepath.Join(dir, prefix+name)); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
 		t.Skipf("this machine makes no links to programs: %v", err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
