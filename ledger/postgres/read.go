@@ -126,36 +126,12 @@ func (s *Store) Hashes(ctx context.Context, indexes []int64) ([]tlog.Hash, error
 }
 
 func (s *Store) hashes(ctx context.Context, indexes []int64, out []tlog.Hash) error {
-	places := make(map[int64][]int, len(indexes))
-	for i, x := range indexes {
-		places[x] = append(places[x], i)
-	}
 	rows, err := s.pool.Query(ctx, s.sql("SELECT pos, hash FROM @.nodes WHERE pos = ANY ($1)"), indexes)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		var pos int64
-		var hash []byte
-		if err := rows.Scan(&pos, &hash); err != nil {
-			return err
-		}
-		if len(hash) != tlog.HashSize {
-			return fmt.Errorf("node %d has %d bytes, want %d", pos, len(hash), tlog.HashSize)
-		}
-		for _, i := range places[pos] {
-			copy(out[i][:], hash)
-		}
-		delete(places, pos)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	for pos := range places {
-		return fmt.Errorf("node %d: %w", pos, ledger.ErrNotFound)
-	}
-	return nil
+	return ledger.CollectNodes(rows, indexes, out)
 }
 
 func found(err error) error {

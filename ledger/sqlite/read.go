@@ -149,10 +149,8 @@ func (s *Store) Hashes(ctx context.Context, indexes []int64) ([]tlog.Hash, error
 
 func (s *Store) hashes(ctx context.Context, indexes []int64, out []tlog.Hash) error {
 	args := make([]any, len(indexes))
-	places := make(map[int64][]int, len(indexes))
 	for i, x := range indexes {
 		args[i] = x
-		places[x] = append(places[x], i)
 	}
 	count := 1
 	for count < len(args) {
@@ -166,25 +164,5 @@ func (s *Store) hashes(ctx context.Context, indexes []int64, out []tlog.Hash) er
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		var pos int64
-		var hash []byte
-		if err := rows.Scan(&pos, &hash); err != nil {
-			return err
-		}
-		if len(hash) != tlog.HashSize {
-			return fmt.Errorf("node %d has %d bytes, want %d", pos, len(hash), tlog.HashSize)
-		}
-		for _, i := range places[pos] {
-			copy(out[i][:], hash)
-		}
-		delete(places, pos)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	for pos := range places {
-		return fmt.Errorf("node %d: %w", pos, ledger.ErrNotFound)
-	}
-	return nil
+	return ledger.CollectNodes(rows, indexes, out)
 }
