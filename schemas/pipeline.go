@@ -24,6 +24,9 @@ type StageDecl struct {
 	Inputs map[string]string `json:"inputs,omitempty"`
 	With   json.RawMessage   `json:"with,omitempty"`
 	Signer string            `json:"signer,omitempty"` // name of the key in keys/; "producer" when empty
+	// Machine is the one machine that may run the stage; elsewhere it is proven
+	// by evidence that was imported. Any machine when empty.
+	Machine string `json:"machine,omitempty"`
 }
 
 // ExternalParameters is externalParameters of a stage's SLSA provenance: the
@@ -34,4 +37,5 @@ type ExternalParameters struct {
 	Inputs    map[string]string `json:"inputs"`
 	With      json.RawMessage   `json:"with"`
 	Publisher *Publisher        `json:"publisher,omitempty"` // acquire only
+	Machine   string            `json:"machine,omitempty"`   // the machine that alone runs it
 }

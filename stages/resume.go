@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	godigest "github.com/opencontainers/go-digest"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/schemas"
@@ -42,29 +40,14 @@ func (r *Runner) resume(ctx context.Context, stage Stage, run *Run, external sch
 	if !ok {
 		return nil, false
 	}
-	for i := len(run.Claims) - 1; i >= 0; i-- {
-		c := run.Claims[i]
-		if c.PredicateType() != attest.ProvenanceType {
-			continue
-		}
-		var p provenance.Provenance
-		if protojson.Unmarshal(c.Predicate(), &p) != nil || p.GetBuildDefinition().GetBuildType() != schemas.BuildType(external.Uses) {
-			continue
-		}
-		declared, err := protojson.Marshal(p.GetBuildDefinition().GetExternalParameters())
-		if err != nil {
-			continue
-		}
-		got, err := jsoncanonicalizer.Transform(declared)
-		if err != nil || !bytes.Equal(got, want) {
-			continue
-		}
-		if _, gone := withdrawnClaims(run.Claims)[c.PAE()]; gone || c.Functionary() != signer || !sameDependencies(&p, wantDeps) || !r.passed(ctx, &p) {
-			return nil, false
-		}
-		return outputOf(ctx, c, &p, run)
+	c, p := declared(run.Claims, external.Uses, want)
+	if p == nil {
+		return nil, false
 	}
-	return nil, false
+	if _, gone := withdrawnClaims(run.Claims)[c.PAE()]; gone || c.Functionary() != signer || !sameDependencies(p, wantDeps) || !r.passed(ctx, p) {
+		return nil, false
+	}
+	return outputOf(ctx, c, p, run)
 }
 
 func expectedDependencies(ctx context.Context, stage Stage, run *Run) (map[string]godigest.Digest, bool) {

@@ -43,7 +43,10 @@ type Runner struct {
 	Now     func() time.Time
 	// Only, where not empty, names the stages to run. What they need must be
 	// complete already; nothing else runs.
-	Only    []string
+	Only []string
+	// Machine is this machine's name in the pipeline. Stages of another one are
+	// never run here, see [ElsewhereError].
+	Machine string
 	Observe func(Event) // told of each stage's start, progress and end; optional
 }
 
@@ -125,6 +128,20 @@ func (r *Runner) runStage(ctx context.Context, decl schemas.StageDecl, made map[
 		},
 	}
 	external := r.external(decl)
+	if r.isElsewhere(decl) {
+		out, err := r.proven(ctx, run, external, decl)
+		if err != nil {
+			return err
+		}
+		if out != nil {
+			made[decl.Name] = *out
+		}
+		r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "resumed", Verdict: schemas.Passed, Output: out})
+		return nil
+	}
+	if err := takesRemote(stage, decl, inputs); err != nil {
+		return err
+	}
 	if out, ok := r.resume(ctx, stage, run, external, signerName(decl)); ok {
 		if out != nil {
 			made[decl.Name] = *out
@@ -235,6 +252,10 @@ func (r *Runner) inputs(ctx context.Context, decl schemas.StageDecl, made map[st
 		if !ok {
 			return nil, fmt.Errorf("stage %s: input %s: stage %s made no artifact", decl.Name, role, decl.Inputs[role])
 		}
+		if a.Remote { // its evidence was looked at; its bytes are on another machine
+			inputs[role] = a
+			continue
+		}
 		if err := a.Check(ctx); err != nil {
 			return nil, fmt.Errorf("stage %s: input %s from stage %s: %w", decl.Name, role, decl.Inputs[role], err)
 		}
@@ -244,7 +265,7 @@ func (r *Runner) inputs(ctx context.Context, decl schemas.StageDecl, made map[st
 }
 
 func (r *Runner) external(decl schemas.StageDecl) schemas.ExternalParameters {
-	e := schemas.ExternalParameters{Stage: decl.Name, Uses: decl.Uses, Inputs: decl.Inputs, With: with(decl)}
+	e := schemas.ExternalParameters{Stage: decl.Name, Uses: decl.Uses, Inputs: decl.Inputs, With: with(decl), Machine: decl.Machine}
 	if e.Inputs == nil {
 		e.Inputs = map[string]string{}
 	}

@@ -44,6 +44,9 @@ type Artifact struct {
 	Digest godigest.Digest // sha256 of the single file, or of the manifest (digest.Manifest)
 	Files  []File          // sorted by name; exactly one whose Path is Path for a single file
 	Multi  bool            // a folder under a manifest
+	// Remote says that the bytes are on another machine: Path is empty, also of
+	// Files, and sizes are 0 where evidence does not tell them.
+	Remote bool
 }
 
 // Dependency is a further thing that went into a run besides its input

@@ -53,6 +53,7 @@ type app struct {
 	json      bool
 	quiet     bool
 	project   string
+	machine   string // this machine's name in pipelines
 	ledger    string
 	ownLedger bool // another project's: --ledger says where this one's is
 	progress  string
@@ -91,6 +92,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "answer in JSON on standard output")
 	flags.BoolVar(&a.quiet, "quiet", false, "print nothing but the answer's exit code and errors")
 	flags.StringVar(&a.project, "project", "", "the project folder (default: found from the current folder upwards)")
+	flags.StringVar(&a.machine, "machine", os.Getenv(machineVariable), "this machine's name in pipeline.yaml; stages of other machines are never run here (default: "+machineVariable+")")
 	flags.StringVar(&a.ledger, "ledger", "", "the ledger's URL, postgres://… (default: "+ledgerVariable+", or the project's own "+ledgerFile+")")
 	flags.StringVar(&a.progress, "progress", "plain", "progress on standard error: plain, json or off")
 	flags.StringVar(&a.passwordFD, "password-fd", "", "read the keys' password from this open file, a number (default: the environment, else the terminal)")

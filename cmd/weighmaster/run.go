@@ -17,6 +17,9 @@ import (
 	"github.com/weighmaster/weighmaster/stages"
 )
 
+// machineVariable names this machine where --machine does not.
+const machineVariable = "WEIGHMASTER_MACHINE"
+
 // stageTypes are all stage types of this version.
 func stageTypes() map[string]stages.Stage {
 	byUses := map[string]stages.Stage{}
@@ -150,6 +153,6 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 				return string(cp), err
 			},
 		},
-		Now: time.Now, Observe: a.observer(),
+		Now: time.Now, Observe: a.observer(), Machine: a.machine,
 	}, nil
 }
