@@ -13,8 +13,12 @@ import (
 	"github.com/weighmaster/weighmaster/stages/isolation"
 )
 
-// TestMain is also the child of the reload stage.
+// TestMain is also the child of the reload stage, and the guard of a box.
 func TestMain(m *testing.M) {
+	if err := isolation.Enter(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if len(os.Args) == 2 && os.Args[1] == ReloadVerb {
 		if err := ReloadChild(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

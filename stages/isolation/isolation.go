@@ -28,10 +28,12 @@ import (
 type Method string
 
 const (
-	Namespace Method = "network namespace"
-	Seccomp   Method = "seccomp filter"
-	Sandbox   Method = "sandbox-exec"
-	None      Method = "none"
+	Namespace  Method = "network namespace"
+	Seccomp    Method = "seccomp filter"
+	Bubblewrap Method = "bubblewrap"
+	Landlock   Method = "landlock"
+	Sandbox    Method = "sandbox-exec"
+	None       Method = "none"
 )
 
 // marker is the environment variable that tells the child which box it is to enter.
@@ -78,11 +80,13 @@ func Inside() bool { return os.Getenv(marker) != "" }
 // Enter finishes the box from within. In any other process it does nothing. An
 // error means that the box is not closed: the process must end.
 func Enter() error {
-	m := Method(os.Getenv(marker))
-	if m != Seccomp {
-		return nil
+	switch os.Getenv(marker) {
+	case guardMarker:
+		return enterGuard()
+	case string(Seccomp):
+		return enterSeccomp()
 	}
-	return enterSeccomp()
+	return nil
 }
 
 // best finds out once which way works.

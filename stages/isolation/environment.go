@@ -1,0 +1,57 @@
+package isolation
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// credentialName matches environment variables that carry or lead to credentials.
+var credentialName = regexp.MustCompile(`(?i)(TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_AUTH$|AUTH_SOCK|AGENT_PID|AGENT_INFO|_KEY$)`)
+
+// ownVariables are set by the box; what a profile says of them is left out.
+var ownVariables = []string{"PATH", "HOME", "TMPDIR", "LANG", marker}
+
+// environment makes the program's environment: the box's own variables and the profile's.
+func (b *Box) environment() error {
+	for _, e := range b.profile.Env {
+		name, _, ok := strings.Cut(e, "=")
+		if !ok || name == "" || strings.ContainsRune(e, 0) {
+			return fmt.Errorf("box: environment: got %q, want NAME=value", name)
+		}
+		if b.method != None && credentialName.MatchString(name) {
+			return fmt.Errorf("box: environment: %s is the name of a credential; no credentials enter a box", name)
+		}
+		if !slices.Contains(ownVariables, name) {
+			b.env = append(b.env, e)
+		}
+	}
+	home, tmp := insideHome, "/tmp"
+	if b.method != Bubblewrap {
+		dir, err := os.MkdirTemp("", "weighmaster-box-")
+		if err != nil {
+			return fmt.Errorf("box: a folder of its own: %w", err)
+		}
+		b.cleanups = append(b.cleanups, func() error { return os.RemoveAll(dir) })
+		home, tmp = filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
+		for _, d := range []string{home, tmp} {
+			if err := os.Mkdir(d, 0o700); err != nil {
+				return fmt.Errorf("box: a folder of its own: %w", err)
+			}
+		}
+	}
+	var path []string
+	for _, m := range b.mounts {
+		if st, err := os.Stat(filepath.Join(m.real, "bin")); strings.HasPrefix(m.Name, "root/") && err == nil && st.IsDir() && !m.Write {
+			path = append(path, filepath.Join(b.Inside(m.Host), "bin"))
+		}
+	}
+	slices.Sort(path)
+	path = append(path, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
+	b.env = append(b.env, "PATH="+strings.Join(path, ":"), "HOME="+home, "TMPDIR="+tmp, "LANG=C.UTF-8")
+	slices.Sort(b.env)
+	return nil
+}
