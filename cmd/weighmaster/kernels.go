@@ -14,6 +14,7 @@ import (
 	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/imatrix"
 	"github.com/weighmaster/weighmaster/kernels/mlx"
+	"github.com/weighmaster/weighmaster/kernels/placement"
 	"github.com/weighmaster/weighmaster/kernels/safetensors"
 	"github.com/weighmaster/weighmaster/kernels/token"
 	"github.com/weighmaster/weighmaster/stages"
@@ -21,7 +22,7 @@ import (
 
 // registry holds every kernel of this version.
 func registry() (*kernels.Registry, error) {
-	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(), imatrix.Kernel(), mlx.Kernel(), compressed.Kernel(),
+	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(), imatrix.Kernel(), mlx.Kernel(), compressed.Kernel(), placement.Kernel(),
 		stages.AcquireKernel(), stages.ReloadKernel())
 }
 
