@@ -1,0 +1,78 @@
+// Package azure looks at one rented virtual machine of Azure and gives its
+// compute back: it checks that the machine is the one that is meant, asks for
+// deallocation, and believes nothing but the instance view's own word
+// PowerState/deallocated. A stopped guest, a closed session and an accepted
+// request are not that.
+//
+// Credentials stay on this side: no token, no header and no text of an answer
+// goes into what is recorded. Reference: the REST API of Microsoft.Compute,
+// Virtual Machines (Get with $expand=instanceView, Deallocate), and
+// Microsoft.Network, by way of armcompute and armnetwork.
+package azure
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+// Deallocated is the only power state in which compute is released.
+const Deallocated = "PowerState/deallocated"
+
+const resourceType = "Microsoft.Compute/virtualMachines"
+
+// ResourceID is the machine's resource id in Azure Resource Manager.
+func ResourceID(m schemas.Compute) string {
+	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/%s/%s", m.Subscription, m.ResourceGroup, resourceType, m.Name)
+}
+
+// OtherMachine says that the machine that answers is not the one that is meant.
+// Its text names what differs and no identifier: these are account data.
+type OtherMachine struct {
+	What []string // fields that differ
+}
+
+func (e *OtherMachine) Error() string {
+	return fmt.Sprintf("another machine answers: got a different %s, want the machine of the file; nothing was asked of it", strings.Join(e.What, ", "))
+}
+
+// identify holds an answer against the machine that is meant: subscription,
+// resource group, name, type, resource id and vmId. Azure spells identifiers in
+// either case; nothing else may differ. A field that is missing differs.
+func identify(m schemas.Compute, vm *armcompute.VirtualMachine) error {
+	var differ []string
+	expect := func(what, got, want string) {
+		if !strings.EqualFold(got, want) || want == "" {
+			differ = append(differ, what)
+		}
+	}
+	id, err := arm.ParseResourceID(text(vm.ID))
+	if err != nil {
+		id = &arm.ResourceID{}
+	}
+	expect("subscription", id.SubscriptionID, m.Subscription)
+	expect("resource group", id.ResourceGroupName, m.ResourceGroup)
+	expect("name", text(vm.Name), m.Name)
+	expect("resource type", text(vm.Type), resourceType)
+	expect("resource id", text(vm.ID), ResourceID(m))
+	var vmID string
+	if vm.Properties != nil {
+		vmID = text(vm.Properties.VMID)
+	}
+	expect("vmId", vmID, m.VMID)
+	if len(differ) > 0 {
+		return &OtherMachine{What: differ}
+	}
+	return nil
+}
+
+func text[T ~string](p *T) string {
+	if p == nil {
+		return ""
+	}
+	return string(*p)
+}
