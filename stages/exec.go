@@ -1,53 +1,99 @@
 package stages
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// Exec runs one external command as a stage: with the digests of its binary and
-// its non-system libraries, its arguments, an allow-listed environment, and its
-// outputs by digest. A command that fails is recorded as failed, never hidden.
+// Exec runs one external command as a stage, in the box: with the digests of its
+// binary and its non-system libraries, its arguments, an allow-listed
+// environment, and its outputs by digest. A command that fails is recorded as
+// failed, never hidden.
 //
 // It runs in run.Dir. In its arguments {input/ROLE} stands for the path of an
-// input artifact, so that no path of a machine stands in the declaration.
+// input artifact, {out} for run.Dir and {root/NAME} for a folder that box.roots
+// lets in, so that no path of a machine stands in the declaration. The box
+// shows those, the system's folders, and the program with its libraries.
 type Exec struct{}
 
 // Uses implements [Stage].
 func (Exec) Uses() string { return "exec" }
 
 type execWith struct {
-	Command []string `json:"command"`
-	Env     []string `json:"env"`     // names of the variables that it gets
-	Outputs []string `json:"outputs"` // files below run.Dir that it must make
-	Stdin   string   `json:"stdin"`   // path of a file; none when empty
-	Timeout string   `json:"timeout"` // Go duration, e.g. 90m; none when empty
+	Command []string    `json:"command"`
+	Env     []string    `json:"env"`     // names of the variables that it gets
+	Outputs []string    `json:"outputs"` // files below run.Dir that it must make
+	Stdin   string      `json:"stdin"`   // path of a file; none when empty
+	Timeout string      `json:"timeout"` // Go duration, e.g. 90m; none when empty
+	Box     schemas.Box `json:"box"`
 }
 
-const maxLog = 1 << 20 // bytes kept of each stream
+// command resolves what is declared.
+func (with execWith) command(run *Run) (toolCommand, error) {
+	c := toolCommand{Args: with.Command[1:], Stdin: with.Stdin, Box: with.Box}
+	var err error
+	if c.Timeout, err = toolTimeout(with.Timeout); err != nil {
+		return c, err
+	}
+	for _, name := range with.Env {
+		if v, ok := os.LookupEnv(name); ok {
+			c.Env = append(c.Env, name+"="+v)
+		}
+	}
+	c.Program, err = findTool(run.Project, with.Command[0], rootPaths(run, with.Box))
+	return c, err
+}
+
+// toolTimeout reads a timeout; none from none.
+func toolTimeout(words string) (time.Duration, error) {
+	if words == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(words)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("timeout: got %q, want a duration such as 90m", words)
+	}
+	return d, nil
+}
+
+// stdinDependency is the file that the command reads: what it holds goes into the run.
+func stdinDependency(ctx context.Context, run *Run, stdin string) ([]Dependency, error) {
+	if stdin == "" {
+		return nil, nil
+	}
+	sums, err := digest.File(ctx, below(run.Project, stdin))
+	if err != nil {
+		return nil, fmt.Errorf("stdin: %w", err)
+	}
+	return []Dependency{{Name: "corpus/stdin", Digest: sums.SHA256}}, nil
+}
 
 // Resolve implements [Resolver].
-func (Exec) Resolve(_ context.Context, run *Run) ([]Dependency, error) {
+func (Exec) Resolve(ctx context.Context, run *Run) ([]Dependency, error) {
 	var with execWith
 	if err := decodeWith(run, &with); err != nil {
 		return nil, err
 	}
-	t, err := resolveTool(run, with)
+	c, err := with.command(run)
 	if err != nil {
 		return nil, err
 	}
-	return t.dependencies, nil
+	list, err := resolveTool(ctx, run, c)
+	if err != nil {
+		return nil, err
+	}
+	stdin, err := stdinDependency(ctx, run, with.Stdin)
+	return append(list, stdin...), err
 }
 
 // Run implements [Stage].
@@ -64,81 +110,28 @@ func (Exec) Run(ctx context.Context, run *Run) (*Outcome, error) {
 			return nil, fmt.Errorf("output %s is there before the command ran; move it away", o)
 		}
 	}
-	tool, err := resolveTool(run, with)
+	c, err := with.command(run)
 	if err != nil {
 		return nil, err
 	}
-	args, err := arguments(run, with.Command)
+	stdin, err := stdinDependency(ctx, run, with.Stdin)
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{
-		Dependencies: tool.dependencies,
-		Internal:     map[string]any{"binary": tool.path, "environment": tool.envNames, "systemLibraries": tool.system, "unresolvedLibraries": tool.unresolved},
-		Facts:        map[string]string{},
-	}
-	failure, err := execute(ctx, run, with, tool, args, out)
+	out := &Outcome{Facts: map[string]string{}}
+	_, failure, err := runTool(ctx, run, c, out)
+	out.addDependencies(stdin)
 	if err != nil {
 		return out, err
 	}
 	return out, conclude(ctx, run, with, out, failure)
 }
 
-// execute runs the command and keeps its streams. The returned words say in
-// which way it failed; empty when it ended with 0.
-func execute(ctx context.Context, run *Run, with execWith, tool *tool, args []string, out *Outcome) (failure string, err error) {
-	limit := ctx
-	if with.Timeout != "" {
-		d, err := time.ParseDuration(with.Timeout)
-		if err != nil || d <= 0 {
-			return "", fmt.Errorf("timeout: got %q, want a duration such as 90m", with.Timeout)
-		}
-		var cancel context.CancelFunc
-		limit, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
-	cmd := exec.CommandContext(limit, tool.path, args[1:]...)
-	cmd.Args[0] = with.Command[0]
-	cmd.Dir, cmd.Env, cmd.WaitDelay = run.Dir, tool.env, 5*time.Second
-	ownGroup(cmd)
-	if with.Stdin != "" {
-		f, err := os.Open(below(run.Project, with.Stdin))
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		cmd.Stdin = f
-	}
-	stdout, stderr := &limitedBuffer{limit: maxLog}, &limitedBuffer{limit: maxLog}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	ran := cmd.Run()
-	if err := putLogs(context.WithoutCancel(ctx), run, out, stdout, stderr); err != nil {
-		return "", err
-	}
-	out.ExitStatus = -1
-	if cmd.ProcessState != nil {
-		out.ExitStatus = cmd.ProcessState.ExitCode()
-	}
-	var exit *exec.ExitError
-	switch {
-	case ran == nil:
-		return "", nil
-	case ctx.Err() != nil:
-		return "the command was stopped: " + ctx.Err().Error(), nil
-	case limit.Err() != nil:
-		return fmt.Sprintf("the command ran longer than %s and was stopped", with.Timeout), nil
-	case errors.As(ran, &exit):
-		return fmt.Sprintf("the command ended with %s: %s", exit.ProcessState, lastLine(stderr.kept)), nil
-	}
-	return "the command could not be run: " + ran.Error(), nil
-}
-
 // conclude hashes what was made and decides. Outputs of a failed command stay where they are, as candidates.
 func conclude(ctx context.Context, run *Run, with execWith, out *Outcome, failure string) error {
 	var missing []string
 	for _, o := range with.Outputs {
-		st, err := os.Lstat(filepath.Join(run.Dir, filepath.FromSlash(o)))
-		if err != nil || !st.Mode().IsRegular() {
+		if ownFile(filepath.Join(run.Dir, filepath.FromSlash(o))) != nil {
 			missing = append(missing, o)
 		}
 	}
@@ -153,10 +146,7 @@ func conclude(ctx context.Context, run *Run, with execWith, out *Outcome, failur
 		failure = "the command ended with 0 and made no regular file " + strings.Join(missing, ", ")
 	}
 	if failure != "" {
-		out.Verdict, out.Failure = schemas.Failed, failure
-		if out.ExitStatus == 0 {
-			out.ExitStatus = 1
-		}
+		out.fail(failure)
 		return nil
 	}
 	artifact, err := collect(ctx, run, with.Outputs)
@@ -167,6 +157,14 @@ func conclude(ctx context.Context, run *Run, with execWith, out *Outcome, failur
 	return nil
 }
 
+// fail records a command that did not do what it should.
+func (o *Outcome) fail(failure string) {
+	o.Verdict, o.Failure = schemas.Failed, failure
+	if o.ExitStatus == 0 {
+		o.ExitStatus = 1
+	}
+}
+
 // collect makes the outputs durable and read-only. One is the artifact itself;
 // several are moved into a folder of the stage's name, under one manifest.
 func collect(ctx context.Context, run *Run, outputs []string) (*Artifact, error) {
@@ -175,7 +173,7 @@ func collect(ctx context.Context, run *Run, outputs []string) (*Artifact, error)
 	}
 	for _, o := range outputs {
 		path := filepath.Join(run.Dir, filepath.FromSlash(o))
-		f, err := os.Open(path)
+		f, err := openOwn(path)
 		if err != nil {
 			return nil, err
 		}
@@ -217,43 +215,4 @@ func undeclaredFiles(dir string, outputs []string) ([]string, error) {
 		return err
 	})
 	return names, err
-}
-
-// arguments puts the paths of inputs in.
-func arguments(run *Run, command []string) ([]string, error) {
-	args := make([]string, len(command))
-	for i, a := range command {
-		for role, in := range run.Inputs {
-			a = strings.ReplaceAll(a, "{input/"+role+"}", in.Path)
-		}
-		if _, rest, found := strings.Cut(a, "{input/"); found {
-			role, _, _ := strings.Cut(rest, "}")
-			return nil, fmt.Errorf("command[%d]: there is no input %q; name its stage under inputs", i, role)
-		}
-		args[i] = a
-	}
-	return args, nil
-}
-
-// putLogs keeps both streams as private evidence: they can name what a machine holds.
-func putLogs(ctx context.Context, run *Run, out *Outcome, stdout, stderr *limitedBuffer) error {
-	for name, b := range map[string]*limitedBuffer{"log/stdout": stdout, "log/stderr": stderr} {
-		body := b.kept
-		if b.cut {
-			body = append(body, fmt.Sprintf("\n[cut after %d bytes]\n", b.limit)...)
-		}
-		digest, size, err := run.Objects.Put(ctx, "text/plain", false, bytes.NewReader(body))
-		if err != nil {
-			return fmt.Errorf("store %s: %w", name, err)
-		}
-		out.Evidence = append(out.Evidence, Evidence{Name: name, Digest: digest, MediaType: "text/plain", Size: size})
-	}
-	slices.SortFunc(out.Evidence, func(a, b Evidence) int { return strings.Compare(a.Name, b.Name) })
-	return nil
-}
-
-func lastLine(log []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	last := lines[len(lines)-1]
-	return last[:min(len(last), 300)]
 }

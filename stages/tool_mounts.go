@@ -1,0 +1,120 @@
+package stages
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages/isolation"
+)
+
+// Paths inside a box that renames what it lets in.
+const (
+	insideIn  = "/work/in/"
+	insideOut = "/work/out"
+)
+
+// inputMounts lets every input in, read-only: a folder as its role, a file below its role.
+func inputMounts(run *Run) []isolation.Mount {
+	var list []isolation.Mount
+	for _, role := range sortedKeys(run.Inputs) {
+		a := run.Inputs[role]
+		m := isolation.Mount{Name: "input/" + role, Host: a.Path, Inside: insideIn + role}
+		if !a.Multi {
+			m.Inside += "/" + filepath.Base(a.Path)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// rootPaths are the host paths of the folders that a box lets in.
+func rootPaths(run *Run, box schemas.Box) []string {
+	var list []string
+	for _, r := range box.Roots {
+		list = append(list, below(run.Project, r.Path))
+	}
+	return list
+}
+
+// toolArguments puts the paths in that the box has.
+func toolArguments(run *Run, c toolCommand, box *isolation.Box, roots []schemas.BoxRoot) ([]string, error) {
+	pairs := []string{"{out}", box.Inside(run.Dir)}
+	for role, in := range run.Inputs {
+		pairs = append(pairs, "{input/"+role+"}", box.Inside(in.Path))
+	}
+	for _, r := range roots {
+		pairs = append(pairs, "{root/"+r.Name+"}", box.Inside(r.Path))
+	}
+	put := strings.NewReplacer(pairs...)
+	args := make([]string, len(c.Args))
+	for i, a := range c.Args {
+		args[i] = put.Replace(a)
+		for _, kind := range []string{"input", "root"} {
+			if _, rest, found := strings.Cut(args[i], "{"+kind+"/"); found {
+				name, _, _ := strings.Cut(rest, "}")
+				return nil, fmt.Errorf("argument %d: there is no %s %q; name its stage under inputs, or the root under box", i+1, kind, name)
+			}
+		}
+	}
+	return args, nil
+}
+
+// view translates paths that a program in the box asks for into those of the host.
+type view struct {
+	mounts []viewed
+	all    bool // nothing is hidden and nothing renamed
+}
+
+type viewed struct{ inside, host string }
+
+func newView(box *isolation.Box, roots []schemas.BoxRoot, mounts []isolation.Mount) view {
+	v := view{all: box.Method() == isolation.None}
+	for _, m := range mounts {
+		v.mounts = append(v.mounts, viewed{box.Inside(m.Host), m.Host})
+	}
+	for _, r := range roots {
+		v.mounts = append(v.mounts, viewed{box.Inside(r.Path), r.Path})
+	}
+	return v
+}
+
+// host gives the host path behind a path in the box. What no mount covers keeps
+// its path: it is the system's, or has to be let in at that path.
+func (v view) host(inside string) string {
+	best, path := -1, inside
+	for _, m := range v.mounts {
+		if rest, ok := under(m.inside, inside); ok && len(m.inside) > best {
+			best, path = len(m.inside), filepath.Join(m.host, rest)
+		}
+	}
+	return path
+}
+
+// shows tells whether the box shows a host file without a further mount.
+func (v view) shows(host string) bool {
+	if v.all {
+		return true
+	}
+	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		if _, ok := under(dir, host); ok {
+			return true
+		}
+	}
+	for _, m := range v.mounts {
+		if _, ok := under(m.host, host); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// under gives the rest of a path below a folder, or of the folder itself.
+func under(folder, path string) (rest string, ok bool) {
+	folder, path = filepath.Clean(folder), filepath.Clean(path)
+	if folder == path {
+		return "", true
+	}
+	return strings.CutPrefix(path, strings.TrimSuffix(folder, string(filepath.Separator))+string(filepath.Separator))
+}
