@@ -132,7 +132,7 @@ func TestAPolicyThatCouldSucceedVacuouslyIsRefused(t *testing.T) {
 		}), `no required check of the artifact brings a report of kernel "evaluate"`},
 		{"an unknown decision", func(p *schemas.Policy) { p.Decisions["publish"] = p.Decisions["deliver"] }, "decisions.publish: unknown decision"},
 		{"a decision that requires nothing", decision("deliver", func(d *schemas.DecisionRule) { d.Requires = nil }), "a decision that needs nothing is refused"},
-		{"an unknown rule", decision("accept", func(d *schemas.DecisionRule) { d.Requires = append(d.Requires, "vibes") }), `unknown rule "vibes"; known are accepted, chain`},
+		{"an unknown rule", decision("accept", func(d *schemas.DecisionRule) { d.Requires = append(d.Requires, "vibes") }), `unknown rule "vibes"; known are accepted, alone, boxed, built, calibrated, chain`},
 		{"threshold 0 for a decision", decision("accept", func(d *schemas.DecisionRule) { d.Threshold = 0 }), "decisions.accept.threshold: got 0"},
 		{"deliver without acceptance", decision("deliver", without("accepted")), "deliver without the rule accepted would skip acceptance"},
 		{"redistribute without acceptance", decision("redistribute", without("accepted")), "redistribute without the rule accepted"},

@@ -23,6 +23,14 @@ var ruleFields = map[string]ruleField{
 	"fresh":     {"fresh", func(p schemas.Policy) bool { return len(p.Fresh) > 0 }},
 	"standing":  {"standing", func(p schemas.Policy) bool { return p.Standing != nil }},
 	"witnesses": {"witnesses", func(p schemas.Policy) bool { return p.Witnesses != nil }},
+
+	"boxed":      {"boxed", func(p schemas.Policy) bool { return p.Boxed != nil }},
+	"built":      {"built", func(p schemas.Policy) bool { return p.Built != nil }},
+	"calibrated": {"calibrated", func(p schemas.Policy) bool { return p.Calibrated != nil }},
+	"parity":     {"parity", func(p schemas.Policy) bool { return p.Parity != nil }},
+	"placed":     {"placed", func(p schemas.Policy) bool { return p.Placed != nil }},
+	"alone":      {"alone", func(p schemas.Policy) bool { return p.Alone != nil }},
+	"released":   {"released", func(p schemas.Policy) bool { return p.Released != nil }},
 }
 
 // scanStates that a policy may allow: unsafe and suspicious never are.
@@ -63,9 +71,11 @@ func checkFields(p schemas.Policy) error {
 		if err := checkThreshold(at, p.Witnesses.Threshold, len(p.Witnesses.Names), "witnesses"); err != nil {
 			return err
 		}
-		return checkDistinct(at.in("names"), p.Witnesses.Names)
+		if err := checkDistinct(at.in("names"), p.Witnesses.Names); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkTools(p)
 }
 
 func required(p schemas.Policy, rule string) bool {

@@ -33,6 +33,9 @@ type inquiry struct {
 	side       []*Run
 	pathFaults []Reason
 	checks     []check
+	parities   []*Run  // about a vocabulary of the path's
+	probes     []probe // isolate runs, in log order
+	release    *Run    // the newest; nil without one
 }
 
 // check is one required examination with every run that made it.
@@ -52,6 +55,14 @@ func newInquiry(p schemas.Policy, class schemas.Class, decision schemas.Decision
 		if run := in.newest(uses); run != nil && slices.Contains(decision.Requires, name) {
 			in.use(run)
 		}
+	}
+	for rule, find := range map[string]func(){"parity": in.findParity, "released": in.findRelease} {
+		if slices.Contains(decision.Requires, rule) {
+			find()
+		}
+	}
+	if slices.Contains(decision.Requires, "boxed") { // last: it looks at every tool that the others brought
+		in.findProbes()
 	}
 	return in
 }
@@ -132,59 +143,6 @@ func (in *inquiry) maker(d godigest.Digest, uses string) (*Run, Reason) {
 // delivered file is the same file.
 func makersBut(names []string, uses string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, "(deliver)") && uses != "deliver" })
-}
-
-// inputsOf checks each input of a run on the path and returns the one that the previous stage type made.
-func (in *inquiry) inputsOf(run *Run, previous string) (godigest.Digest, bool) {
-	var primary godigest.Digest
-	sound := true
-	for _, input := range run.Inputs {
-		if maker, _ := in.maker(input.Digest, previous); maker != nil && primary == "" {
-			primary = input.Digest
-			continue
-		}
-		side := in.sideMaker(input.Digest)
-		if side != nil {
-			in.use(side)
-			in.side = append(in.side, side)
-			continue
-		}
-		_, reason := in.maker(input.Digest, previous)
-		if reason.What == "" {
-			reason = failed("inputs of "+run.name(), "two inputs made by "+previous, "one", run.PAE())
-		}
-		reason.What, reason.Claim = fmt.Sprintf("input %s of %s: %s", input.Name, run.name(), reason.What), run.PAE()
-		in.pathFaults = append(in.pathFaults, reason)
-		sound = false
-	}
-	if primary == "" && sound {
-		in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an input made by "+previous).from(run.PAE()))
-	}
-	return primary, primary != "" && sound
-}
-
-func (in *inquiry) sideMaker(d godigest.Digest) *Run {
-	for _, uses := range in.class.Side {
-		if run, _ := in.maker(d, uses); run != nil {
-			return run
-		}
-	}
-	return nil
-}
-
-// checkSides wants what a side run took to have been made on the path: an
-// importance matrix of another model is not this model's.
-func (in *inquiry) checkSides() {
-	for _, run := range in.side {
-		if len(run.Inputs) == 0 {
-			in.pathFaults = append(in.pathFaults, undecided("inputs of "+run.name(), "none", "an output of the path").from(run.PAE()))
-		}
-		for _, input := range run.Inputs {
-			if !slices.ContainsFunc(in.path, func(p *Run) bool { return p != nil && p.makes(input.Digest) }) {
-				in.pathFaults = append(in.pathFaults, failed(fmt.Sprintf("input %s of %s", input.Name, run.name()), input.Digest.String()+", which nothing on the path made", "an output of the path", run.PAE()))
-			}
-		}
-	}
 }
 
 // source is the digest of what acquire made and the path started from.

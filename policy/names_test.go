@@ -15,9 +15,18 @@ import (
 // fullPolicy is the example policy with every field and every rule in use.
 func fullPolicy() string {
 	text := strings.NewReplacer("@REPOSITORY@", policytest.Repository, "@REVISION@", policytest.Revision).Replace(fixtures.Policy)
+	tools := "boxed: {methods: [bubblewrap], admitted: [gpu], attributes: [NETWORK_DENIED]}\n" +
+		"built: {sources: [{commit: 0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b, patches: []}], environment: [unpinned]}\n" +
+		"calibrated: {corpora: [{digest: \"sha256:" + strings.Repeat("0b", 32) + "\", licence: mit}]}\nparity: {cases: 330}\n" +
+		"placed: {devices: [CPU], uses: [calibrate]}\nalone: {uses: [evaluate]}\nreleased: {compute: azure, state: PowerState/deallocated}\n"
+	for _, uses := range []string{"patch", "build", "isolate", "parity", "release"} {
+		text = strings.Replace(text, "signers:\n", "signers:\n  "+uses+": {functionaries: [producer], threshold: 1}\n", 1)
+	}
+	text = strings.Replace(text, "signers:\n", tools+"signers:\n", 1)
+	text = strings.Replace(text, "gates, coverage, licence]", "gates, coverage, licence, boxed, built, calibrated, parity, placed, alone]", 1)
 	text = strings.Replace(text, "signers:\n", "scans: {allowed: [safe]}\nreviewers: {functionaries: [second, stranger], threshold: 1}\n"+
 		"fresh: {reload: 720h, acceptance: 720h, review: 720h, witnesses: 24h}\nwitnesses: {names: [w1, w2], threshold: 1}\nsigners:\n", 1)
-	return strings.Replace(text, "notices, standing]", "notices, standing, scans, review, fresh, witnesses]", 1)
+	return strings.Replace(text, "notices, standing]", "notices, standing, scans, review, fresh, witnesses, released]", 1)
 }
 
 // oneClass leaves the 8-bit class alone: one is as good as four.
@@ -31,7 +40,7 @@ func oneClass(text string) string {
 
 // free are names that a policy gives itself or that stand for things outside:
 // any is as good as another, and what nothing answers to can only say no.
-var free = regexp.MustCompile(`^(\s+(full-precision|8-bit|6-bit|4-bit)$|\s+name$|name$|kind$|language$|licences$|upstreams$|files$|functionaries$|names$|domain$|description$|origin$|repository$|revision$)`)
+var free = regexp.MustCompile(`^(\s+(full-precision|8-bit|6-bit|4-bit)$|\s+name$|name$|kind$|language$|licences$|upstreams$|files$|functionaries$|names$|domain$|description$|origin$|repository$|revision$|commit$|patches$|devices$|admitted$|licence$)`)
 
 // Every word of the policy that names something is replaced by one that names
 // nothing, one at a time: each is an error at its line.

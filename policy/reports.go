@@ -94,6 +94,10 @@ func judgeReport(what string, run *Run, rep schemas.Report, subject godigest.Dig
 	if !slices.ContainsFunc(rep.Inputs, func(i schemas.Input) bool { return i.Digest == subject }) {
 		return failed(what, "a report over other bytes", "a report over "+subject.String(), run.PAE())
 	}
+	return judgeVerdict(what, run, rep)
+}
+
+func judgeVerdict(what string, run *Run, rep schemas.Report) Reason {
 	switch {
 	case rep.Verdict == schemas.Passed && len(rep.Findings) == 0:
 		return passed(what, "passed", "passed", run.PAE())

@@ -42,6 +42,13 @@ var rules = map[string]ruleFunc{
 	"fresh":        ruleFresh,
 	"standing":     ruleStanding,
 	"witnesses":    ruleWitnesses,
+	"boxed":        ruleBoxed,
+	"built":        ruleBuilt,
+	"calibrated":   ruleCalibrated,
+	"parity":       ruleParity,
+	"placed":       rulePlaced,
+	"alone":        ruleAlone,
+	"released":     ruleReleased,
 }
 
 // needsMoment are the rules that judge ages, against [Question].At.

@@ -22,6 +22,11 @@ func TestEveryRuleOfNothingIsANo(t *testing.T) {
 	p.Reviewers = &schemas.SignerRule{Functionaries: []string{"reader"}, Threshold: 1}
 	p.Fresh = map[string]schemas.Age{"reload": "1h", "acceptance": "1h", "review": "1h", "witnesses": "1h"}
 	p.Witnesses = &schemas.WitnessRule{Names: []string{"w"}, Threshold: 1}
+	p.Boxed = &schemas.BoxedRule{Methods: []string{"bubblewrap"}, Attributes: []string{schemas.NetworkIsDenied}}
+	p.Built = &schemas.BuiltRule{Sources: []schemas.ToolSource{{Commit: strings.Repeat("0a", 20)}}, Environment: []string{"unpinned"}}
+	p.Calibrated = &schemas.CalibratedRule{Corpora: []schemas.Corpus{{Digest: godigest.FromString("a text"), Licence: "mit"}}}
+	p.Parity, p.Placed = &schemas.ParityRule{Cases: 1}, &schemas.PlacedRule{Devices: []string{"CPU"}, Uses: []string{"calibrate", "evaluate"}}
+	p.Alone, p.Released = &schemas.AloneRule{Uses: []string{"evaluate", "calibrate"}}, &schemas.ReleasedRule{Compute: "azure", State: "PowerState/deallocated"}
 	for class := range p.Classes {
 		q := Question{Class: class, Artifact: godigest.FromString("a file"), Policy: godigest.FromString(text), At: time.Unix(1e9, 0)}
 		for _, name := range Rules() {

@@ -10,6 +10,7 @@ import (
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	godigest "github.com/opencontainers/go-digest"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/schemas"
@@ -23,7 +24,9 @@ type Run struct {
 	Claims   []attest.Claim // the same Statement by different signers
 	Subjects []NamedDigest
 	Inputs   []NamedDigest // resolvedDependencies named input/<role> (without per-file ones)
-	Finished time.Time     // as the Statement says; zero when it does not
+	Needs    []Dependency  // the other resolvedDependencies: tool/…, library/…, source/…, patch/…, corpus/…
+	Internal *structpb.Struct
+	Finished time.Time // as the Statement says; zero when it does not
 	reports  []*attest.ResourceDescriptor
 	result   *attest.ResourceDescriptor
 	listing  *attest.ResourceDescriptor
@@ -33,6 +36,13 @@ type Run struct {
 type NamedDigest struct {
 	Name   string
 	Digest godigest.Digest
+}
+
+// Dependency is a further thing that went into a run. Name carries the role.
+type Dependency struct {
+	Name   string
+	Digest godigest.Digest // empty where the Statement gives no sha256
+	Commit string          // git commit, of source/…
 }
 
 // PAE identifies the run's Statement.
@@ -95,7 +105,7 @@ func readRun(c attest.Claim) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("externalParameters: %w", err)
 	}
-	run := &Run{Uses: uses, Claims: []attest.Claim{c}}
+	run := &Run{Uses: uses, Claims: []attest.Claim{c}, Internal: def.GetInternalParameters()}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&run.External); err != nil {
@@ -109,7 +119,10 @@ func readRun(c attest.Claim) (*Run, error) {
 	}
 	for _, d := range def.GetResolvedDependencies() {
 		role, ok := strings.CutPrefix(d.GetName(), "input/")
-		if ok && !strings.Contains(role, "/") {
+		switch {
+		case !ok:
+			run.Needs = append(run.Needs, Dependency{d.GetName(), sha256Of(d), d.GetDigest()["gitCommit"]})
+		case !strings.Contains(role, "/"):
 			run.Inputs = append(run.Inputs, NamedDigest{role, sha256Of(d)})
 		}
 	}

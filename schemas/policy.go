@@ -3,19 +3,26 @@ package schemas
 // Policy is policy.yaml. Every number names its unit; a relative change is a
 // fraction (0.10 is ten percent). Schema: policy.v1.json.
 type Policy struct {
-	Schema    string                  `json:"schema"`
-	Name      string                  `json:"name"`
-	Source    PolicySource            `json:"source"`
-	Licences  []string                `json:"licences"` // identifiers as publishers declare them, lower case
-	Scans     *ScanRule               `json:"scans,omitempty"`
-	Notices   *NoticeRule             `json:"notices,omitempty"`
-	Reviewers *SignerRule             `json:"reviewers,omitempty"` // people, and how many of them must have reviewed the artifact
-	Fresh     map[string]Age          `json:"fresh,omitempty"`     // oldest that evidence may be, by stage type, or acceptance, review, witnesses
-	Standing  *StandingRule           `json:"standing,omitempty"`
-	Witnesses *WitnessRule            `json:"witnesses,omitempty"`
-	Signers   map[string]SignerRule   `json:"signers"` // by stage type
-	Classes   map[string]Class        `json:"classes"`
-	Decisions map[string]DecisionRule `json:"decisions"` // accept, deliver, redistribute
+	Schema     string                  `json:"schema"`
+	Name       string                  `json:"name"`
+	Source     PolicySource            `json:"source"`
+	Licences   []string                `json:"licences"` // identifiers as publishers declare them, lower case
+	Scans      *ScanRule               `json:"scans,omitempty"`
+	Notices    *NoticeRule             `json:"notices,omitempty"`
+	Reviewers  *SignerRule             `json:"reviewers,omitempty"` // people, and how many of them must have reviewed the artifact
+	Fresh      map[string]Age          `json:"fresh,omitempty"`     // oldest that evidence may be, by stage type, or acceptance, review, witnesses
+	Standing   *StandingRule           `json:"standing,omitempty"`
+	Witnesses  *WitnessRule            `json:"witnesses,omitempty"`
+	Boxed      *BoxedRule              `json:"boxed,omitempty"`
+	Built      *BuiltRule              `json:"built,omitempty"`
+	Calibrated *CalibratedRule         `json:"calibrated,omitempty"`
+	Parity     *ParityRule             `json:"parity,omitempty"`
+	Placed     *PlacedRule             `json:"placed,omitempty"`
+	Alone      *AloneRule              `json:"alone,omitempty"`
+	Released   *ReleasedRule           `json:"released,omitempty"`
+	Signers    map[string]SignerRule   `json:"signers"` // by stage type
+	Classes    map[string]Class        `json:"classes"`
+	Decisions  map[string]DecisionRule `json:"decisions"` // accept, deliver, redistribute
 }
 
 // PolicySource is the publisher revision that every chain must start from.

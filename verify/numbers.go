@@ -36,6 +36,13 @@ var numbers = map[string]int{
 	"fresh":        37,
 	"standing":     38,
 	"witnesses":    39,
+	"boxed":        40,
+	"built":        41,
+	"calibrated":   42,
+	"parity":       43,
+	"placed":       44,
+	"alone":        45,
+	"released":     46,
 }
 
 // Number gives the number of a check by its name.
