@@ -44,6 +44,8 @@ type Box struct {
 	mounts   []placed // checked, longest host path first
 	env      []string // what the program gets, sorted
 	system   []string // folders of the system that the box shows, read-only
+	private  string   // folder of HOME and TMPDIR where they are not the box's own mounts
+	uid      int      // user that the program becomes on the machine; 0 for the one that it is
 	record   map[string]any
 	cleanups []func() error
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os/exec"
 
+	seccomp "github.com/elastic/go-seccomp-bpf"
+
 	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -14,6 +16,15 @@ func boxSupported(m Method) error {
 	case Bubblewrap:
 		_, err := bubblewrap()
 		return err
+	case Landlock:
+		version, err := landlockABI()
+		if err == nil && version < minLandlock {
+			return fmt.Errorf("%s: the kernel has version %d, want at least %d (Linux 6.2)", Landlock, version, minLandlock)
+		}
+		if err == nil && !seccomp.Supported() {
+			return fmt.Errorf("%s: the kernel has no seccomp filters", Landlock)
+		}
+		return err
 	case None:
 		return nil
 	}
@@ -22,9 +33,24 @@ func boxSupported(m Method) error {
 
 // prepare finds out what the record says of the method.
 func (b *Box) prepare() error {
-	if b.method != Bubblewrap {
-		return nil
+	b.record["execution"] = "denied below writable mounts"
+	if b.profile.RunsProducts {
+		b.record["execution"] = "what is written may be executed"
 	}
+	if b.Admits(schemas.AdmitGPU) {
+		b.record["gpu"] = append(graphicsNodes(), graphicsFiles()...)
+	}
+	switch b.method {
+	case Bubblewrap:
+		return b.prepareBubblewrap()
+	case Landlock:
+		return b.prepareLandlock()
+	}
+	delete(b.record, "execution")
+	return nil
+}
+
+func (b *Box) prepareBubblewrap() error {
 	path, err := bubblewrap()
 	if err != nil {
 		return err
@@ -35,23 +61,15 @@ func (b *Box) prepare() error {
 	}
 	b.record["binary"] = map[string]any{"name": "bwrap", "sha256": sums.SHA256.Encoded()}
 	b.record["uid"] = UID
-	switch _, err := landlockABI(); {
-	case b.profile.RunsProducts:
-		b.record["execution"] = "what is written may be executed"
-	case err != nil:
-		b.record["execution"] = "not enforced: the kernel has no Landlock"
-	default:
-		b.record["execution"] = "denied below writable mounts"
-	}
-	if b.Admits(schemas.AdmitGPU) {
-		b.record["gpu"] = append(graphicsNodes(), graphicsFiles()...)
-	}
 	return nil
 }
 
 func (b *Box) command(ctx context.Context, argv []string) (*exec.Cmd, error) {
-	if b.method == Bubblewrap {
+	switch b.method {
+	case Bubblewrap:
 		return b.bwrapCommand(ctx, argv)
+	case Landlock:
+		return b.landlockCommand(ctx, argv)
 	}
 	return b.openCommand(ctx, argv)
 }

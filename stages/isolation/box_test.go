@@ -97,3 +97,42 @@ func TestWhatIsWrittenCannotBeRun(t *testing.T) {
 		t.Errorf("with RunsProducts: got %q", got)
 	}
 }
+
+func TestALoaderGetsNothingThatIsWritten(t *testing.T) {
+	needs(t, Bubblewrap)
+	loaders, _ := filepath.Glob("/lib64/ld-linux-*.so.*")
+	if len(loaders) == 0 {
+		t.Skip("this system has no loader of glibc at /lib64")
+	}
+	box := openBox(t, newBench(t).profile(schemas.Box{Method: "bubblewrap"}))
+	for _, dir := range []string{".", "/tmp", "/var/tmp", "/dev/shm", "/work/home"} {
+		script := "cp /bin/true " + dir + "/t; " + loaders[0] + " /bin/true && echo works; " + loaders[0] + " " + dir + "/t || echo refused"
+		if got := says(t, box, script); !strings.HasPrefix(got, "works") || !strings.Contains(got, "failed to map segment") || !strings.HasSuffix(got, "refused") {
+			t.Errorf("%s: got %q", dir, got)
+		}
+	}
+}
+
+func TestLandlockLeavesTheOutsideClosed(t *testing.T) {
+	needs(t, Landlock)
+	b := newBench(t)
+	box := openBox(t, b.profile(schemas.Box{Method: "landlock"}))
+	t.Log(box.Record())
+	if got := says(t, box, "cat "+b.input+"; echo made > made; pwd; cp /bin/true t; ./t || echo refused"); !strings.HasPrefix(got, "weights"+b.out) || !strings.HasSuffix(got, "refused") {
+		t.Errorf("got %q", got)
+	}
+	if got := says(t, box, "cat "+b.dir+"/canary || echo closed"); !strings.HasSuffix(got, "Permission denied\nclosed") {
+		t.Errorf("got %q", got)
+	}
+	if got := says(t, box, "id -u; touch $TMPDIR/x $HOME/y && echo own; echo x > "+b.input+" || echo closed; cat /proc/1/environ || echo closed"); !strings.Contains(got, "own") || strings.Count(got, "closed") != 2 {
+		t.Errorf("got %q", got)
+	}
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(filepath.Join(b.out, "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", st.Sys())
+}

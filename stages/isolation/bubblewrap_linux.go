@@ -23,7 +23,9 @@ const (
 // namespaces are the options that every box of bubblewrap has.
 func namespaces(network bool) []string {
 	args := []string{"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--disable-userns",
-		"--uid", fmt.Sprint(UID), "--gid", fmt.Sprint(UID), "--hostname", "box", "--die-with-parent", "--new-session", "--cap-drop", "ALL"}
+		"--uid", fmt.Sprint(UID), "--gid", fmt.Sprint(UID), "--hostname", "box", "--die-with-parent", "--new-session",
+		// The guard needs these two to make mounts noexec, in a namespace of its own, and gives them away.
+		"--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"}
 	if !network {
 		args = append(args, "--unshare-net")
 	}
@@ -136,9 +138,9 @@ func (b *Box) bwrapCommand(ctx context.Context, argv []string) (*exec.Cmd, error
 	cmd := exec.CommandContext(ctx, bwrap)
 	// Descriptors 3 and on: the guard's job, bwrap's arguments, two files. They are
 	// anonymous, so that neither a path nor a value shows in any list of processes.
-	job := guardJob{Program: b.Inside(argv[0]), Args: argv, Env: b.env}
+	job := guardJob{Program: b.Inside(argv[0]), Args: argv, Env: b.env, Network: b.Admits(schemas.AdmitNetwork), Refuse: keyCalls}
 	if !b.profile.RunsProducts {
-		job.Executable = b.executable()
+		job.Executable, job.NoExec = b.executable(), b.writable()
 	}
 	if err := b.attach(cmd, "job", job.encode()); err != nil {
 		return nil, err
@@ -166,6 +168,17 @@ func (b *Box) executable() []string {
 	for _, m := range b.mounts {
 		if !m.Write {
 			list = append(list, b.Inside(m.Host))
+		}
+	}
+	return list
+}
+
+// writable are the places in the box below which a program may write.
+func (b *Box) writable() []string {
+	list := []string{"/tmp", "/var/tmp", "/dev/shm", insideHome}
+	for _, m := range b.mounts {
+		if m.Write {
+			list = append(list, m.Inside)
 		}
 	}
 	return list

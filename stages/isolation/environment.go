@@ -36,6 +36,7 @@ func (b *Box) environment() error {
 			return fmt.Errorf("box: a folder of its own: %w", err)
 		}
 		b.cleanups = append(b.cleanups, func() error { return os.RemoveAll(dir) })
+		b.private = dir
 		home, tmp = filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
 		for _, d := range []string{home, tmp} {
 			if err := os.Mkdir(d, 0o700); err != nil {

@@ -11,13 +11,27 @@ const guardMarker = "guard"
 
 const guardDescriptor = 3
 
-// guardJob is what the guard is to do. Paths are the box's.
+// guardJob is what the guard is to do, in this order. Paths are the box's.
 type guardJob struct {
-	Program string   `json:"program"`
-	Args    []string `json:"args"`
-	Env     []string `json:"env"`
+	Dir    string   `json:"dir"`    // working directory; as it is when empty
+	NoExec []string `json:"noExec"` // mount points below which nothing may be executed or loaded
 	// Executable are the only places below which anything may be executed; nil for everywhere.
-	Executable []string `json:"executable"`
+	Executable []string   `json:"executable"`
+	Files      *fileRules `json:"files"`   // the only files that can be opened; nil for all that are there
+	Network    bool       `json:"network"` // whether connections are let through
+	UID        int        `json:"uid"`     // user and group to become; 0 for the one it is
+	Refuse     []string   `json:"refuse"`  // system calls
+	NativeOnly bool       `json:"nativeOnly"`
+	Program    string     `json:"program"`
+	Args       []string   `json:"args"`
+	Env        []string   `json:"env"`
+}
+
+// fileRules are places of the file system and what may be done below them.
+type fileRules struct {
+	Read    []string `json:"read"`
+	Write   []string `json:"write"` // and read
+	Devices []string `json:"devices"`
 }
 
 func (j guardJob) encode() []byte {

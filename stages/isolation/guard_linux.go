@@ -5,24 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 
-	"github.com/landlock-lsm/go-landlock/landlock"
-	landsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
-
-// landlockABI is the version of Landlock that the kernel has; an error when it has none.
-var landlockABI = sync.OnceValues(func() (int, error) {
-	v, err := landsys.LandlockGetABIVersion()
-	if err != nil || v < 1 {
-		return 0, fmt.Errorf("%s: the kernel has none (version %d, %w); it needs Linux 5.13 and lsm=landlock", Landlock, v, err)
-	}
-	return v, nil
-})
 
 // attach hands a command an anonymous file at its next free descriptor.
 func (b *Box) attach(cmd *exec.Cmd, name string, body []byte) error {
@@ -44,53 +33,96 @@ func (b *Box) attach(cmd *exec.Cmd, name string, body []byte) error {
 
 // enterGuard never returns when it succeeds.
 func enterGuard() error {
-	fail := func(what string, err error) error {
-		return fmt.Errorf("enter the box: %s: %w; the program was not started", what, err)
-	}
+	// What is done to one thread alone has to be done to the one that becomes the program.
 	runtime.LockOSThread()
-	f := os.NewFile(guardDescriptor, "job")
-	var job guardJob
-	if err := json.NewDecoder(f).Decode(&job); err != nil {
-		return fail("the job", err)
+	job, err := readJob()
+	if err != nil {
+		return fmt.Errorf("enter the box: its job: %w; the program was not started", err)
 	}
-	if err := f.Close(); err != nil {
-		return fail("the job", err)
-	}
-	// A descriptor that was inherited is a door: none but the three streams stays open.
-	if err := unix.CloseRange(guardDescriptor, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fail("close inherited descriptors", err)
-	}
-	// A core of a program that held a model is a copy of it, and the kernel hands cores to a program outside.
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return fail("no cores", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fail("no new privileges", err)
-	}
-	if job.Executable != nil {
-		if err := restrictExecution(job.Executable); err != nil {
-			return fail("deny execution", err)
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"leave nothing of the outside", job.leaveOutside},
+		{"go to " + job.Dir, func() error { return chdir(job.Dir) }},
+		{"run nothing that is written", func() error { return noExec(job.NoExec) }},
+		{"no new privileges", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
+		{"Landlock", job.restrict},
+		{"no capabilities", func() error { return dropPower(job.UID) }},
+		{"seccomp", func() error { return refuseCalls(job.Refuse, job.NativeOnly) }},
+		{"start " + job.Program, func() error { return unix.Exec(job.Program, job.Args, job.Env) }},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("enter the box: %s: %w; the program was not started", step.what, err)
 		}
 	}
-	return fail(job.Program, unix.Exec(job.Program, job.Args, job.Env))
+	return nil
 }
 
-// restrictExecution lets programs be executed only below the given places.
-func restrictExecution(places []string) error {
-	const execute = landlock.AccessFSSet(landsys.AccessFSExecute)
-	if _, err := landlockABI(); err != nil {
-		return nil // recorded by the parent: what was written can be executed
-	}
-	config, err := landlock.NewConfig(execute)
-	if err != nil {
+func readJob() (job guardJob, err error) {
+	f := os.NewFile(guardDescriptor, "job")
+	return job, errors.Join(json.NewDecoder(f).Decode(&job), f.Close())
+}
+
+// leaveOutside shuts what a process inherits. A descriptor is a door to where it
+// was opened, and a session keyring holds the keys of whoever logged in. A core
+// of a program that held a model is a copy of it, which the kernel hands to a program outside.
+func (job guardJob) leaveOutside() error {
+	if err := unix.CloseRange(guardDescriptor, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
-	var rules []landlock.Rule
-	for _, p := range places {
-		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		rules = append(rules, landlock.PathAccess(execute, p))
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+		return err // where keyrings are refused altogether none can be read
 	}
-	return config.RestrictPaths(rules...)
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+func chdir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	return unix.Chdir(dir)
+}
+
+// noExec makes mount points noexec in a mount namespace of its own: neither
+// execve nor a loader that maps the file gets code from there.
+func noExec(points []string) error {
+	if len(points) == 0 {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	for _, p := range points {
+		if err := unix.Mount("", p, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOEXEC|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// dropPower gives away every capability, and the user where one is named.
+func dropPower(uid int) error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	for c := uintptr(0); c < 64; c++ {
+		// EINVAL: there are no more. EPERM: this user has none to give away, and gains none.
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			break
+		}
+	}
+	if uid != 0 {
+		if err := unix.Setgroups(nil); err != nil {
+			return err
+		}
+		if err := unix.Setresgid(uid, uid, uid); err != nil {
+			return err
+		}
+		if err := unix.Setresuid(uid, uid, uid); err != nil {
+			return err
+		}
+	}
+	var none [2]unix.CapUserData
+	return unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0])
 }

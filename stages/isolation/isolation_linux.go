@@ -68,22 +68,3 @@ func newNamespaces(size int) *syscall.SysProcAttr {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: size}},
 	}
 }
-
-// enterSeccomp refuses every way to get a socket, in all threads and for good.
-func enterSeccomp() error {
-	err := seccomp.LoadFilter(seccomp.Filter{
-		NoNewPrivs: true,
-		Flag:       seccomp.FilterFlagTSync,
-		Policy: seccomp.Policy{
-			DefaultAction: seccomp.ActionAllow,
-			Syscalls: []seccomp.SyscallGroup{{
-				Action: seccomp.ActionErrno, // EPERM
-				Names:  []string{"socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg", "io_uring_setup"},
-			}},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("enter the box: %w; the process must not go on", err)
-	}
-	return nil
-}

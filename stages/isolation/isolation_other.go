@@ -5,20 +5,16 @@ package isolation
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 )
-
-const sandboxExec = "/usr/bin/sandbox-exec"
 
 func supported(m Method) error {
 	switch {
 	case m == None:
 		return nil
 	case m == Sandbox && runtime.GOOS == "darwin":
-		_, err := os.Stat(sandboxExec)
-		return err
+		return sandboxInstalled()
 	}
 	return fmt.Errorf("%s: %w", m, errNotHere)
 }
