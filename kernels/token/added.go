@@ -96,8 +96,9 @@ type fragment struct {
 	first bool // it begins where the text begins
 }
 
-// split cuts a text at its added tokens.
-func (m *matcher) split(s string, first bool) []fragment {
+// split cuts a text at its added tokens; plain leaves special ones what they are
+// written as, with all that they cover, as the library does.
+func (m *matcher) split(s string, first, plain bool) []fragment {
 	var out []fragment
 	done := 0
 	for at := 0; at < len(s); {
@@ -108,6 +109,9 @@ func (m *matcher) split(s string, first bool) []fragment {
 		}
 		t, from, to := m.tokens[s[at:at+n]], at, at+n
 		at = to
+		if plain && t.special {
+			continue
+		}
 		if t.wholeWord && (endsInWord(s[:from]) || startsWithWord(s[to:])) {
 			continue
 		}

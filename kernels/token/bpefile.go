@@ -68,11 +68,20 @@ func longestFirst(ids []uint32, tokens []string) {
 
 // Encode implements [Encoder]. Special tokens that are written out are read.
 func (m *ByteLevel) Encode(text string, addSpecial bool) []uint32 {
+	return m.encode(text, addSpecial, m.marked)
+}
+
+// Plain implements [Encoder].
+func (m *ByteLevel) Plain(text string, addSpecial bool) []uint32 {
+	return m.encode(text, addSpecial, m.userDefined())
+}
+
+func (m *ByteLevel) encode(text string, addSpecial bool, marked []uint32) []uint32 {
 	ids := []uint32{}
 	if addSpecial && m.v.AddBOS {
 		ids = append(ids, m.v.BOS)
 	}
-	for _, f := range fragments(text, m.marked, m.v.Tokens) {
+	for _, f := range fragments(text, marked, m.v.Tokens) {
 		if f.token {
 			ids = append(ids, f.id)
 			continue
@@ -93,23 +102,30 @@ func (m *ByteLevel) Encode(text string, addSpecial bool) []uint32 {
 func (m *ByteLevel) Decode(ids []uint32, skipSpecial bool) (string, error) {
 	var out strings.Builder
 	for i, id := range ids {
-		text, ok := m.Token(id)
+		text, ok := m.Piece(id)
 		if !ok {
 			return "", fmt.Errorf("decode: position %d: got the id %d, want one below %d", i, id, len(m.v.Tokens))
 		}
-		switch m.v.Types[id] {
-		case TypeControl, TypeUnknown:
-			if skipSpecial {
-				text = ""
-			}
-		case TypeNormal:
-			text = fromByteChars(text)
-		case TypeUnused, TypeByte:
-			text = ""
+		if !skipSpecial || !m.IsSpecial(id) {
+			out.Write(text)
 		}
-		out.WriteString(text)
 	}
 	return out.String(), nil
+}
+
+// Piece implements [Encoder].
+func (m *ByteLevel) Piece(id uint32) ([]byte, bool) {
+	text, ok := m.Token(id)
+	if !ok {
+		return nil, false
+	}
+	switch m.v.Types[id] {
+	case TypeNormal:
+		return []byte(fromByteChars(text)), true
+	case TypeUnused, TypeByte:
+		return []byte{}, true
+	}
+	return []byte(text), true
 }
 
 // ID implements [Encoder].

@@ -20,8 +20,13 @@ type Encoder interface {
 	// Encode gives the ids of the text; with addSpecial also those that the tokenizer puts around every text, such as BOS.
 	// Special and added tokens that are written out in the text become their ids.
 	Encode(text string, addSpecial bool) []uint32
+	// Plain encodes as Encode does, but special tokens that are written out stay text, as a text of a user has to.
+	// Added tokens that are not special become their ids all the same.
+	Plain(text string, addSpecial bool) []uint32
 	// Decode gives the text of the ids; with skipSpecial special tokens give no text. An id without a token is an error.
 	Decode(ids []uint32, skipSpecial bool) (string, error)
+	// Piece gives the bytes that an id alone stands for, special tokens as they are written.
+	Piece(id uint32) ([]byte, bool)
 	// Token gives the token of an id, and ID the id of a token.
 	Token(id uint32) (string, bool)
 	ID(token string) (uint32, bool)

@@ -19,12 +19,21 @@ const spaceMark = "\u2581" // ▁ stands for a space in tokens
 // Encode implements [Encoder]. Special tokens that are written out are read.
 // Bytes that are not UTF-8 become their byte tokens.
 func (m *SPM) Encode(text string, addSpecial bool) []uint32 {
+	return m.encode(text, addSpecial, m.marked)
+}
+
+// Plain implements [Encoder].
+func (m *SPM) Plain(text string, addSpecial bool) []uint32 {
+	return m.encode(text, addSpecial, m.userDefined())
+}
+
+func (m *SPM) encode(text string, addSpecial bool, marked []uint32) []uint32 {
 	ids := []uint32{}
 	if addSpecial && m.v.AddBOS {
 		ids = append(ids, m.v.BOS)
 	}
 	prefix := m.v.SpacePrefix
-	for _, f := range fragments(text, m.marked, m.v.Tokens) {
+	for _, f := range fragments(text, marked, m.v.Tokens) {
 		if f.token {
 			ids = append(ids, f.id)
 			prefix = m.v.SpacePrefix
@@ -132,18 +141,10 @@ func (m *SPM) Decode(ids []uint32, skipSpecial bool) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("decode: position %d: got the id %d, want one below %d", i, id, len(m.v.Tokens))
 		}
-		switch m.v.Types[id] {
-		case TypeControl, TypeUnknown:
-			if skipSpecial {
-				text = ""
-			}
-		case TypeNormal:
-			text = strings.ReplaceAll(text, spaceMark, " ")
-		case TypeByte:
-			b, _ := byteOf(text)
-			text = string([]byte{b})
-		case TypeUnused:
+		if skipSpecial && m.IsSpecial(id) {
 			text = ""
+		} else {
+			text = m.piece(id)
 		}
 		if i == 0 && m.v.SpacePrefix {
 			text = strings.TrimPrefix(text, " ")
@@ -151,6 +152,29 @@ func (m *SPM) Decode(ids []uint32, skipSpecial bool) (string, error) {
 		out.WriteString(text)
 	}
 	return out.String(), nil
+}
+
+// piece is what llama.cpp writes for an id that has a token.
+func (m *SPM) piece(id uint32) string {
+	text := m.v.Tokens[id]
+	switch m.v.Types[id] {
+	case TypeNormal:
+		return strings.ReplaceAll(text, spaceMark, " ")
+	case TypeByte:
+		b, _ := byteOf(text)
+		return string([]byte{b})
+	case TypeUnused:
+		return ""
+	}
+	return text
+}
+
+// Piece implements [Encoder].
+func (m *SPM) Piece(id uint32) ([]byte, bool) {
+	if _, ok := m.Token(id); !ok {
+		return nil, false
+	}
+	return []byte(m.piece(id)), true
 }
 
 // ID implements [Encoder].

@@ -1,6 +1,10 @@
 package token
 
-import "github.com/weighmaster/weighmaster/kernels"
+import (
+	"slices"
+
+	"github.com/weighmaster/weighmaster/kernels"
+)
 
 // stored is what tokenizers that a GGUF file holds have in common.
 type stored struct {
@@ -29,3 +33,9 @@ func (s *stored) IsSpecial(id uint32) bool {
 
 // Source names the vocabulary by its content.
 func (s *stored) Source() kernels.Input { return s.source }
+
+// userDefined are the marked tokens that are not special: llama.cpp reads them in
+// every text, the others only where it is told to (parse_special).
+func (s *stored) userDefined() []uint32 {
+	return slices.DeleteFunc(slices.Clone(s.marked), s.IsSpecial)
+}

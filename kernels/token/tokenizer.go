@@ -141,6 +141,15 @@ func checkFirst(n node, normalized bool) error {
 
 // Encode implements [Encoder]. Bytes of the text that are not UTF-8 are taken as U+FFFD.
 func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
+	return t.encode(text, addSpecial, false)
+}
+
+// Plain implements [Encoder] (encode_special_tokens in the library, split_special_tokens in transformers).
+func (t *Tokenizer) Plain(text string, addSpecial bool) []uint32 {
+	return t.encode(text, addSpecial, true)
+}
+
+func (t *Tokenizer) encode(text string, addSpecial, plain bool) []uint32 {
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))
 	}
@@ -148,7 +157,7 @@ func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
 	if addSpecial {
 		ids = append(ids, t.around.before...)
 	}
-	for _, f := range t.literal.split(text, true) {
+	for _, f := range t.literal.split(text, true, plain) {
 		if f.token {
 			ids = append(ids, f.id)
 			continue
@@ -156,7 +165,7 @@ func (t *Tokenizer) Encode(text string, addSpecial bool) []uint32 {
 		if t.normalize != nil {
 			f.text = t.normalize(f.text)
 		}
-		for _, f := range t.rewritten.split(f.text, f.first) {
+		for _, f := range t.rewritten.split(f.text, f.first, plain) {
 			if f.token {
 				ids = append(ids, f.id)
 				continue
@@ -195,6 +204,18 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) (string, error) {
 		}
 	}
 	return strings.Join(t.decode(tokens), ""), nil
+}
+
+// Piece implements [Encoder].
+func (t *Tokenizer) Piece(id uint32) ([]byte, bool) {
+	text, ok := t.Token(id)
+	if _, added := t.special[id]; added || !ok {
+		return []byte(text), ok
+	}
+	if b, is := byteOf(text); is && t.model.bytes != nil {
+		return []byte{b}, true
+	}
+	return []byte(t.written(text)), true
 }
 
 // Size implements [Encoder].
