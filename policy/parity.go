@@ -10,7 +10,7 @@ import (
 )
 
 // parityKernel compares two tokenizers case by case.
-const parityKernel = "tokenizer parity"
+const parityKernel = "token parity"
 
 // ruleParity wants the publisher's tokenizer and the artifact's to have agreed on
 // so many cases, all of them. The vocabulary that was compared is the

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weighmaster/weighmaster/kernels"
+	"github.com/weighmaster/weighmaster/kernels/calibration"
 	"github.com/weighmaster/weighmaster/kernels/compressed"
 	"github.com/weighmaster/weighmaster/kernels/derive"
 	"github.com/weighmaster/weighmaster/kernels/digest"
@@ -22,7 +23,7 @@ import (
 
 // registry holds every kernel of this version.
 func registry() (*kernels.Registry, error) {
-	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(), imatrix.Kernel(), mlx.Kernel(), compressed.Kernel(), placement.Kernel(),
+	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(), imatrix.Kernel(), mlx.Kernel(), compressed.Kernel(), placement.Kernel(), calibration.Kernel(),
 		stages.AcquireKernel(), stages.ReloadKernel())
 }
 

@@ -118,6 +118,18 @@ func (m *Matrix) Entry(name string) (Entry, bool) {
 	return m.Entries[i], true
 }
 
+// Tokens is the number of activations of the plain matrices, which every token of
+// the text passes: the tokens that were processed. 0 where there is no plain matrix, and in the old form.
+func (m *Matrix) Tokens() int64 {
+	most := float32(0)
+	for _, e := range m.Entries {
+		if m.Form == FormGGUF && !e.routed() {
+			most = max(most, e.Counts[0])
+		}
+	}
+	return int64(min(float64(most), 1<<53))
+}
+
 // Weights gives the importance of a weight's columns as llama-quantize uses it,
 // Width·Experts numbers, expert after expert: sum / count in float32, 1
 // throughout an expert without a count; in the old form sum / calls, or the sum

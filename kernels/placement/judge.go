@@ -23,7 +23,8 @@ const (
 	CheckBytes = "weights in no buffer"
 )
 
-var undecided = map[string]bool{CheckLog: true, CheckBytes: true}
+// Doubtful tells a finding that leaves the placement undecided from a fault.
+func Doubtful(f kernels.Finding) bool { return f.Check == CheckLog || f.Check == CheckBytes }
 
 // Want is the placement that is asked for.
 type Want struct {

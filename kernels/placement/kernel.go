@@ -57,7 +57,7 @@ func Inspect(ctx context.Context, log []byte, want Want) (kernels.Report, error)
 	if err := r.Finish(); err != nil {
 		return r, err
 	}
-	if r.Verdict == kernels.Failed && !slices.ContainsFunc(found, func(f kernels.Finding) bool { return !undecided[f.Check] }) {
+	if r.Verdict == kernels.Failed && !slices.ContainsFunc(found, func(f kernels.Finding) bool { return !Doubtful(f) }) {
 		r.Verdict = kernels.Undecided
 	}
 	return r, nil

@@ -62,7 +62,7 @@ func Tools(t testing.TB, w *World) {
 	calibrated.Inputs = append(calibrated.Inputs, schemas.Input{Name: "corpus", Digest: Corpus}, schemas.Input{Name: "binary", Digest: Calibrator.Digest})
 	placed := Report("placement", BF16)
 	placed.Metrics = []schemas.Metric{{Name: "bytes/CPU", Unit: "bytes", Value: 32}}
-	agreed := Report("tokenizer parity", Snapshot)
+	agreed := Report("token parity", Snapshot)
 	agreed.Metrics = []schemas.Metric{{Name: "cases", Unit: "cases", Value: 330}, {Name: "mismatches", Unit: "comparisons"}}
 	w.Add(t, "source-inspected",
 		&Step{Name: "runtime-source", Uses: "patch", By: producer, Outputs: out(Tree, Script), Result: facts(), Change: Needs("patch/tokenizer.patch", Patch, "source/runtime", ToolCommit)},
