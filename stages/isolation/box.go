@@ -45,7 +45,7 @@ type Box struct {
 	env      []string // what the program gets, sorted
 	system   []string // folders of the system that the box shows, read-only
 	private  string   // folder of HOME and TMPDIR where they are not the box's own mounts
-	uid      int      // user that the program becomes on the machine; 0 for the one that it is
+	handed   bool     // the writable folder was handed over: the program becomes the user UID
 	record   map[string]any
 	cleanups []func() error
 }
@@ -152,7 +152,15 @@ func (b *Box) Command(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 	if err := b.shows(argv[0]); err != nil {
 		return nil, err
 	}
-	return b.command(ctx, argv)
+	switch b.method {
+	case Sandbox:
+		return b.sandboxCommand(ctx, argv)
+	case None:
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) // only its environment and its folder are its own
+		cmd.Env, cmd.Dir = b.env, b.profile.Dir
+		return cmd, nil
+	}
+	return b.guarded(ctx, argv)
 }
 
 // Facts says which box it is: see the constants of schemas.
@@ -206,11 +214,4 @@ func (b *Box) Close() error {
 	}
 	b.cleanups = nil
 	return errors.Join(errs...)
-}
-
-// openCommand is a command without a box: only its environment and its folder are its own.
-func (b *Box) openCommand(ctx context.Context, argv []string) (*exec.Cmd, error) {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir = b.env, b.profile.Dir
-	return cmd, nil
 }

@@ -64,12 +64,10 @@ func (b *Box) prepareBubblewrap() error {
 	return nil
 }
 
-func (b *Box) command(ctx context.Context, argv []string) (*exec.Cmd, error) {
-	switch b.method {
-	case Bubblewrap:
-		return b.bwrapCommand(ctx, argv)
-	case Landlock:
+// guarded starts this program as the guard, which closes the box and becomes the program.
+func (b *Box) guarded(ctx context.Context, argv []string) (*exec.Cmd, error) {
+	if b.method == Landlock {
 		return b.landlockCommand(ctx, argv)
 	}
-	return b.openCommand(ctx, argv)
+	return b.bwrapCommand(ctx, argv)
 }

@@ -22,16 +22,13 @@ func boxSupported(m Method) error {
 
 func (b *Box) prepare() error {
 	if b.method == Sandbox {
-		b.record["weaker"] = weakness[Sandbox]
+		b.record["weaker"], b.handed = weakness[Sandbox], false
 	}
 	return nil
 }
 
-func (b *Box) command(ctx context.Context, argv []string) (*exec.Cmd, error) {
-	if b.method == Sandbox {
-		return b.sandboxCommand(ctx, argv)
-	}
-	return b.openCommand(ctx, argv)
+func (b *Box) guarded(context.Context, []string) (*exec.Cmd, error) {
+	return nil, fmt.Errorf("box: %s: %w", b.method, errNotHere)
 }
 
 func systemPaths() []string {

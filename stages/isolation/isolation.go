@@ -39,6 +39,12 @@ const (
 // marker is the environment variable that tells the child which box it is to enter.
 const marker = "WEIGHMASTER_BOX"
 
+// Values of marker besides a [Method].
+const (
+	guardMarker = "guard" // read the job from descriptor 3, close the box from within, become the program
+	probeMarker = "probe" // try what standard input says and answer on standard output
+)
+
 // kept are the only environment variables that a child gets: no credentials travel.
 var kept = []string{"PATH", "TMPDIR", "LANG", "GOCOVERDIR", "GODEBUG"}
 
@@ -83,6 +89,11 @@ func Enter() error {
 	switch os.Getenv(marker) {
 	case guardMarker:
 		return enterGuard()
+	case probeMarker:
+		if err := probeChild(os.Stdin, os.Stdout); err != nil {
+			return fmt.Errorf("the isolation probe: %w", err)
+		}
+		os.Exit(0)
 	case string(Seccomp):
 		return enterSeccomp()
 	}

@@ -5,6 +5,7 @@ package isolation
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 )
@@ -28,4 +29,11 @@ func confine(cmd *exec.Cmd, m Method) {
 
 func enterSeccomp() error {
 	return errors.New("enter the box: a seccomp filter was asked for, which this operating system does not have; the process must not go on")
+}
+
+func sandboxInstalled() error {
+	if _, err := os.Stat(sandboxExec); err != nil {
+		return fmt.Errorf("%s: %w", Sandbox, err)
+	}
+	return nil
 }

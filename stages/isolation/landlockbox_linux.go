@@ -44,7 +44,7 @@ func (b *Box) prepareLandlock() error {
 	if err := b.handOver(b.private); err != nil {
 		return err
 	}
-	b.uid = UID
+	b.handed = true
 	b.record["uid"] = UID
 	return nil
 }
@@ -105,7 +105,7 @@ func (b *Box) landlockCommand(ctx context.Context, argv []string) (*exec.Cmd, er
 		return nil, fmt.Errorf("box: find the running binary: %w", err)
 	}
 	network := b.Admits(schemas.AdmitNetwork)
-	job := guardJob{Program: argv[0], Args: argv, Env: b.env, Dir: b.profile.Dir, Network: network, UID: b.uid, NativeOnly: true,
+	job := guardJob{Program: argv[0], Args: argv, Env: b.env, Dir: b.profile.Dir, Network: network, NativeOnly: true,
 		Refuse: append(append([]string{}, keyCalls...), processCalls...), Executable: b.executable(),
 		Files: &fileRules{Read: append(append(append([]string{}, b.system...), systemFiles...), landlockSystem...), Write: []string{b.private}, Devices: landlockDevices}}
 	job.Files.Read = append(job.Files.Read, processorFiles...)
@@ -120,6 +120,9 @@ func (b *Box) landlockCommand(ctx context.Context, argv []string) (*exec.Cmd, er
 		} else {
 			job.Files.Read = append(job.Files.Read, m.real)
 		}
+	}
+	if b.handed {
+		job.UID = UID
 	}
 	if b.profile.RunsProducts {
 		job.Executable = append(job.Executable, job.Files.Write...)

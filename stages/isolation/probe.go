@@ -67,16 +67,19 @@ func NewBeacon() (*Beacon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on loopback for the isolation probe: %w", err)
 	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	}()
+	go answer(l)
 	return &Beacon{listener: l}, nil
+}
+
+// answer takes every connection and ends it, until the listener is closed.
+func answer(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		conn.Close()
+	}
 }
 
 // Address is where the beacon listens.

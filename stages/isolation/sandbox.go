@@ -3,7 +3,6 @@ package isolation
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -91,11 +90,4 @@ func (b *Box) sandboxCommand(ctx context.Context, argv []string) (*exec.Cmd, err
 	cmd := exec.CommandContext(ctx, sandboxExec, args...)
 	cmd.Env, cmd.Dir = b.env, b.profile.Dir
 	return cmd, nil
-}
-
-func sandboxInstalled() error {
-	if _, err := os.Stat(sandboxExec); err != nil {
-		return fmt.Errorf("%s: %w", Sandbox, err)
-	}
-	return nil
 }

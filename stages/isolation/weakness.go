@@ -25,6 +25,7 @@ var weakness = map[Method][]string{
 	},
 	Sandbox: {
 		"it was compiled and tested as text, never run on a Mac by this project's tests",
+		"that files are there, their sizes, owners and times can be seen",
 		"there is no user of its own, no private /tmp and no private view of processes",
 		"processor time and memory are not bounded",
 	},
@@ -40,7 +41,7 @@ func Gives(m Method) []string {
 		// The user becomes another only where root can hand the folder over.
 		lacks = []string{schemas.HomesHidden, schemas.OtherModelsHidden, schemas.UID65534, schemas.PrivateTmp, schemas.PrivateProc, schemas.PrivateShm}
 	case Sandbox:
-		lacks = []string{schemas.UID65534, schemas.NoCapabilities, schemas.NoNewPrivileges, schemas.PrivateTmp, schemas.PrivateProc, schemas.PrivateShm}
+		lacks = []string{schemas.HomesHidden, schemas.OtherModelsHidden, schemas.UID65534, schemas.NoCapabilities, schemas.NoNewPrivileges, schemas.PrivateTmp, schemas.PrivateProc, schemas.PrivateShm}
 	default:
 		return []string{schemas.ComputationWorks}
 	}

@@ -5,10 +5,6 @@ import (
 	"fmt"
 )
 
-// guardMarker is the value of [marker] that makes this program a guard: it
-// reads its job from descriptor 3, closes the box from within and becomes the program.
-const guardMarker = "guard"
-
 const guardDescriptor = 3
 
 // guardJob is what the guard is to do, in this order. Paths are the box's.
