@@ -119,7 +119,7 @@ func newLine(t *testing.T) *line {
 		return list, nil
 	}
 	l.Observe = func(e Event) {
-		if e.Kind != "progress" {
+		if e.Kind != "progress" && e.Kind != "notice" {
 			l.events = append(l.events, e.Kind+" "+e.Stage)
 		}
 	}

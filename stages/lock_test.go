@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weighmaster/weighmaster/stages/machine"
 )
 
 // TestHoldTheLock is the other process: it takes the lock that the environment
@@ -18,7 +20,7 @@ func TestHoldTheLock(t *testing.T) {
 	if path == "" {
 		t.Skip("this is the child of the test below")
 	}
-	if _, err := acquireLock(path, time.Now()); err != nil {
+	if _, _, err := acquireLock(path, holder{ProcessID: machine.Self(), Since: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("held")

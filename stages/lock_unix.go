@@ -3,11 +3,16 @@
 package stages
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
 func tryLock(f *os.File) error {
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errHeld
+	}
+	return err
 }

@@ -18,7 +18,7 @@ func Order(p schemas.Pipeline) ([]schemas.StageDecl, error) {
 		if s.Name == "" || s.Name == "." || s.Name == ".." || strings.ContainsAny(s.Name, "/\\\x00") {
 			return nil, fmt.Errorf("pipeline: stages[%d].name: got %q, want a plain name: it becomes a folder", i, s.Name)
 		}
-		if s.Name == lockName || strings.Contains(s.Name, candidateMark) {
+		if s.Name == lockName || s.Name == progressName || strings.Contains(s.Name, candidateMark) {
 			return nil, fmt.Errorf("pipeline: stages[%d].name: got %q, want another: work/%s is this program's own", i, s.Name, s.Name)
 		}
 		if seen[s.Name] {

@@ -96,7 +96,13 @@ func (b Builder) byproducts(ctx context.Context, rec record, objects Objects) ([
 	}
 	list = append(list, d)
 	for _, e := range o.Evidence {
-		list = append(list, &attest.ResourceDescriptor{Name: e.Name, Digest: sha256Set(e.Digest), MediaType: e.MediaType})
+		d := &attest.ResourceDescriptor{Name: e.Name, Digest: sha256Set(e.Digest), MediaType: e.MediaType}
+		if e.Notes != nil {
+			if d.Annotations, err = toStruct(e.Notes); err != nil {
+				return nil, fmt.Errorf("%s: %w", e.Name, err)
+			}
+		}
+		list = append(list, d)
 	}
 	distinct(list)
 	return list, nil
@@ -189,7 +195,9 @@ func subjects(out *Artifact, byproducts []*attest.ResourceDescriptor) []*attest.
 	var list []*attest.ResourceDescriptor
 	if out == nil {
 		for _, b := range byproducts {
-			list = append(list, &attest.ResourceDescriptor{Name: b.Name, Digest: b.Digest})
+			if b.Name != samplesName && b.Name != receiptName { // those are about the machine
+				list = append(list, &attest.ResourceDescriptor{Name: b.Name, Digest: b.Digest})
+			}
 		}
 		return list
 	}

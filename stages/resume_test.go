@@ -1,15 +1,18 @@
 package stages
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	godigest "github.com/opencontainers/go-digest"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weighmaster/weighmaster/attest"
+	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/policy/policytest"
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -169,5 +172,51 @@ func TestAnOutputCalledResultIsResumedAsAnOutput(t *testing.T) {
 	made := l.mustRun(t, allResumed)
 	if made["source"].Digest != godigest.FromString("weights") {
 		t.Errorf("resumed as %+v", made["source"])
+	}
+}
+
+// The further Statements of a run come before its provenance: whichever is lost,
+// or said to be lost, the stage runs again or is complete with all of them.
+func TestALostFurtherStatementMakesTheStageRunAgain(t *testing.T) {
+	const scai = "https://in-toto.io/attestation/scai/v0.3"
+	attribute, err := structpb.NewStruct(map[string]any{"attributes": []any{map[string]any{"attribute": "NETWORK_DENIED"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lost := 3; lost <= 5; lost++ {
+		for _, lied := range []bool{false, true} {
+			l := newLine(t)
+			l.examined.do = func(context.Context, *Run) (*Outcome, error) {
+				out := &Outcome{Reports: []kernels.Report{toyReport("derive", kernels.Passed)}, Verdict: schemas.Passed}
+				for i := range 2 {
+					s, err := attest.NewStatement([]*attest.ResourceDescriptor{{Name: strconv.Itoa(i), Digest: sha256Set(godigest.FromString("x"))}}, scai, attribute)
+					if err != nil {
+						return nil, err
+					}
+					out.Statements = append(out.Statements, s)
+				}
+				return out, nil
+			}
+			if l.lost = lost; lied {
+				l.lost, l.liedAbout = 0, lost
+			}
+			if _, _, err := l.again(t); !errors.Is(err, errDisk) {
+				t.Fatalf("append %d: got %v, want %v", lost, err, errDisk)
+			}
+			want := "resumed source, resumed small, started derived, finished derived"
+			if lied && lost == 5 {
+				want = allResumed
+			}
+			l.mustRun(t, want)
+			claims, err := l.Claims(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := claims[len(claims)-3:]
+			if last[0].PredicateType() != scai || last[1].PredicateType() != scai || last[2].PredicateType() != attest.ProvenanceType {
+				t.Errorf("append %d, lied %v: the ledger ends with %s, %s, %s", lost, lied, last[0].PredicateType(), last[1].PredicateType(), last[2].PredicateType())
+			}
+			l.mustRun(t, allResumed)
+		}
 	}
 }

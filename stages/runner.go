@@ -2,15 +2,12 @@ package stages
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -22,8 +19,8 @@ import (
 
 // Names below work/ that are not a stage's folder.
 const (
-	lockName      = "lock"
-	candidateMark = ".candidate-" // and a number: what a failed run of the stage left
+	lockName     = "lock"
+	progressName = "progress"
 )
 
 // Runner runs a pipeline's stages in order, one at a time, and records each.
@@ -47,13 +44,25 @@ type Runner struct {
 	// Machine is this machine's name in the pipeline. Stages of another one are
 	// never run here, see [ElsewhereError].
 	Machine string
-	Observe func(Event) // told of each stage's start, progress and end; optional
+	// MachineRoot is a folder on a local disk that all projects of this machine
+	// share: while one of them runs a heavy stage, the others wait. None do when empty.
+	MachineRoot string
+	NoWait      bool // be refused instead of waiting; optional
+	// KeepGoing runs what does not rest on a stage that failed; optional.
+	KeepGoing bool
+	// Interval is the time between two samples of the machine and two words of
+	// progress in work/progress. Neither is kept when zero.
+	Interval time.Duration
+	Observe  func(Event) // told of each stage's start, progress and end; optional
 }
 
 // Event is one thing that happened during a run.
 type Event struct {
 	Stage, Uses string
-	Kind        string // started, progress, finished, resumed
+	// Kind is started, progress, sample, finished, resumed, skipped (it rests on
+	// what failed), interrupted (an earlier run ended without a record), waiting
+	// (for the machine) or notice.
+	Kind        string
 	Message     string
 	Done, Total int64 // bytes
 	Elapsed     time.Duration
@@ -61,14 +70,17 @@ type Event struct {
 	Failure     string
 	Controls    kernels.Controls // summed over the stage's reports
 	Output      *Artifact
+	Sample      *schemas.Sample
 }
 
-// StageError says that a stage did not pass; the run stops there. What it made
-// stays as a candidate and its failure is in the ledger.
+// StageError says that a stage did not pass; the run stops there, or goes on
+// without what rests on it. What it made stays as a candidate and its failure
+// is in the ledger.
 type StageError struct {
 	Stage, Uses string
 	Verdict     schemas.Verdict
 	Failure     string
+	Stopped     bool // the run was told to stop: the failure says nothing of the work
 }
 
 func (e *StageError) Error() string {
@@ -78,11 +90,6 @@ func (e *StageError) Error() string {
 // Run runs every stage that the ledger does not already prove complete.
 // It returns the artifacts by stage name.
 func (r *Runner) Run(ctx context.Context) (map[string]Artifact, error) {
-	lock, err := acquireLock(filepath.Join(r.Project, "work", lockName), r.Now())
-	if err != nil {
-		return nil, err
-	}
-	defer lock.release()
 	order, err := Order(r.Pipeline)
 	if err != nil {
 		return nil, err
@@ -91,157 +98,41 @@ func (r *Runner) Run(ctx context.Context) (map[string]Artifact, error) {
 	if err != nil {
 		return nil, err
 	}
+	lock, left, err := acquireLock(filepath.Join(r.Project, "work", lockName), r.holder(""))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.release()
+	if left != "" {
+		r.observe(Event{Kind: "notice", Message: "the last run of this project did not end by itself: " + left})
+	}
+	if err := r.lookForInterrupted(); err != nil {
+		return nil, err
+	}
 	made := map[string]Artifact{}
+	var failed failures
 	for _, decl := range order {
 		if !needed[decl.Name] {
 			continue
 		}
+		if err := context.Cause(ctx); err != nil {
+			return made, errors.Join(append(failed.errs, fmt.Errorf("stopped before stage %s: %w; run again to go on", decl.Name, err))...)
+		}
+		if why := failed.restsOn(decl); why != "" {
+			failed.add(decl, nil)
+			r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "skipped", Message: why})
+			continue
+		}
 		mayRun := len(r.Only) == 0 || slices.Contains(r.Only, decl.Name)
-		if err := r.runStage(ctx, decl, made, mayRun); err != nil {
-			return made, err
+		err := r.runStage(ctx, decl, made, mayRun)
+		if err != nil && (!r.KeepGoing || !ofItsBranch(err)) {
+			return made, errors.Join(append(failed.errs, err)...)
 		}
-	}
-	return made, nil
-}
-
-func (r *Runner) runStage(ctx context.Context, decl schemas.StageDecl, made map[string]Artifact, mayRun bool) error {
-	stage, ok := r.Stages[decl.Uses]
-	if !ok {
-		return fmt.Errorf("stage %s: uses %q, which is no stage type; known are %s", decl.Name, decl.Uses, strings.Join(sortedKeys(r.Stages), ", "))
-	}
-	if err := schemas.StageParameters(decl.Uses, with(decl)); err != nil {
-		return fmt.Errorf("stage %s: parameters: %w", decl.Name, err)
-	}
-	inputs, err := r.inputs(ctx, decl, made)
-	if err != nil {
-		return err
-	}
-	claims, err := r.Claims(ctx)
-	if err != nil {
-		return err
-	}
-	run := &Run{
-		Stage: decl.Name, With: with(decl), Inputs: inputs, Dir: filepath.Join(r.Project, "work", decl.Name), Project: r.Project,
-		Objects: r.Objects, Claims: claims, Publish: r.Pipeline.Publisher, Now: r.Now, Extra: &r.Extra,
-		Progress: func(message string, done, total int64) {
-			r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "progress", Message: message, Done: done, Total: total})
-		},
-	}
-	external := r.external(decl)
-	if r.isElsewhere(decl) {
-		out, err := r.proven(ctx, run, external, decl)
 		if err != nil {
-			return err
-		}
-		if out != nil {
-			made[decl.Name] = *out
-		}
-		r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "resumed", Verdict: schemas.Passed, Output: out})
-		return nil
-	}
-	if err := takesRemote(stage, decl, inputs); err != nil {
-		return err
-	}
-	if out, ok := r.resume(ctx, stage, run, external, signerName(decl)); ok {
-		if out != nil {
-			made[decl.Name] = *out
-		}
-		r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "resumed", Verdict: schemas.Passed, Output: out})
-		return nil
-	}
-	if !mayRun {
-		return fmt.Errorf("stage %s (%s) is not complete: the ledger has no passed run of it on these inputs whose output still hashes so; run it first: weighmaster run", decl.Name, decl.Uses)
-	}
-	// What another machine ran and signed needs no key here.
-	signer, ok := r.Signers[signerName(decl)]
-	if !ok {
-		return fmt.Errorf("stage %s: its signer %q has no key in keys/; known are %s", decl.Name, signerName(decl), strings.Join(sortedKeys(r.Signers), ", "))
-	}
-	if err := prepareDir(stage, run.Dir); err != nil {
-		return fmt.Errorf("stage %s: %w", decl.Name, err)
-	}
-	rec := record{decl: decl, external: external, inputs: inputs, invocation: invocationID(), start: r.Now()}
-	r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "started"})
-	rec.outcome, err = stage.Run(ctx, run)
-	if err == nil && rec.outcome == nil {
-		err = errors.New("the stage gave no outcome")
-	}
-	if err != nil {
-		rec.outcome = failedOutcome(rec.outcome, err)
-	}
-	rec.end = r.Now()
-	if err := r.record(ctx, signer, rec); err != nil {
-		return errors.Join(fmt.Errorf("stage %s ran (%s) but could not be recorded", decl.Name, rec.outcome.Verdict), err)
-	}
-	o := rec.outcome
-	event := Event{Stage: decl.Name, Uses: decl.Uses, Kind: "finished", Elapsed: rec.end.Sub(rec.start), Verdict: o.Verdict, Failure: o.Failure, Output: o.Output}
-	for _, rep := range o.Reports {
-		event.Controls.Planted += rep.Controls.Planted
-		event.Controls.Red += rep.Controls.Red
-		event.Controls.Missed += rep.Controls.Missed
-	}
-	r.observe(event)
-	if o.Verdict != schemas.Passed || o.ExitStatus != 0 {
-		return &StageError{Stage: decl.Name, Uses: decl.Uses, Verdict: o.Verdict, Failure: o.Failure}
-	}
-	if o.Output != nil {
-		made[decl.Name] = *o.Output
-	}
-	return nil
-}
-
-// failedOutcome keeps what a stage gave before it failed.
-func failedOutcome(o *Outcome, err error) *Outcome {
-	if o == nil {
-		o = &Outcome{}
-	}
-	o.Verdict, o.Failure = schemas.Failed, err.Error()
-	if o.ExitStatus == 0 {
-		o.ExitStatus = 1
-	}
-	return o
-}
-
-// record states, signs and appends a run and its further Statements. A
-// cancelled context does not stop it: what happened is recorded.
-func (r *Runner) record(ctx context.Context, signer attest.Signer, rec record) error {
-	ctx = context.WithoutCancel(ctx)
-	if err := consistent(rec.outcome); err != nil {
-		failedOutcome(rec.outcome, err)
-		rec.outcome.Statements = nil // what it says besides is no more to be believed
-	}
-	statement, err := r.Builder.provenance(ctx, rec, r.Objects)
-	if err != nil {
-		// The run is recorded all the same, without what cannot be stated.
-		o := failedOutcome(rec.outcome, fmt.Errorf("what it found cannot be stated: %w", err))
-		o.Reports, o.Evidence, o.Internal, o.Statements, o.Dependencies = nil, nil, nil, nil, nil
-		if statement, err = r.Builder.provenance(ctx, rec, r.Objects); err != nil {
-			return err
+			failed.add(decl, err)
 		}
 	}
-	for _, s := range append([]*attest.Statement{statement}, rec.outcome.Statements...) {
-		bundle, err := signer.Sign(ctx, s)
-		if err != nil {
-			return fmt.Errorf("sign %s: %w", s.GetPredicateType(), err)
-		}
-		if err := r.Append(ctx, bundle); err != nil {
-			return fmt.Errorf("append %s: %w", s.GetPredicateType(), err)
-		}
-	}
-	return nil
-}
-
-// consistent refuses an outcome that calls itself passed beside a report that is not.
-func consistent(o *Outcome) error {
-	if o.Verdict == "" {
-		return errors.New("the stage gave no verdict")
-	}
-	for _, rep := range o.Reports {
-		if o.Verdict == schemas.Passed && rep.Verdict != kernels.Passed {
-			return fmt.Errorf("the stage says passed, but its kernel %s says %s", rep.Kernel, rep.Verdict)
-		}
-	}
-	return nil
+	return made, errors.Join(failed.errs...)
 }
 
 // inputs finds the artifact of each role and hashes its bytes again: names prove nothing.
@@ -294,39 +185,6 @@ func signerName(decl schemas.StageDecl) string {
 		return "producer"
 	}
 	return decl.Signer
-}
-
-func invocationID() string {
-	var id [16]byte
-	rand.Read(id[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(id[:])
-}
-
-// Continuer is a stage that picks up its own partial files.
-type Continuer interface{ Continues() }
-
-// prepareDir gives a stage an empty folder. What a failed run left is moved
-// aside as a candidate, never written over.
-func prepareDir(stage Stage, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if _, ok := stage.(Continuer); ok {
-		return os.MkdirAll(dir, 0o755)
-	}
-	if len(entries) > 0 {
-		for n := 1; ; n++ {
-			candidate := fmt.Sprintf("%s%s%d", dir, candidateMark, n)
-			if _, err := os.Lstat(candidate); errors.Is(err, os.ErrNotExist) {
-				if err := os.Rename(dir, candidate); err != nil {
-					return err
-				}
-				break
-			}
-		}
-	}
-	return os.MkdirAll(dir, 0o755)
 }
 
 // BinaryDigest hashes the running binary, for [Builder].

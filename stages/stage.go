@@ -64,6 +64,7 @@ type Evidence struct {
 	Digest    godigest.Digest
 	MediaType string
 	Size      int64
+	Notes     map[string]any // what the Statement says of it besides; optional
 }
 
 // Objects is the content-addressed evidence store.

@@ -9,13 +9,15 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the command into a process group of its own.
+// ownGroup puts the command into a process group of its own. When its context
+// ends all of the group is asked to end (SIGTERM); WaitDelay is its grace, after
+// which the command is killed, and endGroup kills the rest.
 func ownGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
-	cmd.Cancel = func() error { return killGroup(cmd) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
 // killGroup kills all of the command's group.

@@ -15,8 +15,10 @@ import (
 )
 
 // Self identifies this process among those of all boots.
-func Self() schemas.ProcessID {
-	pid := os.Getpid()
+func Self() schemas.ProcessID { return Of(os.Getpid()) }
+
+// Of identifies a running process; its start is empty when there is none.
+func Of(pid int) schemas.ProcessID {
 	return schemas.ProcessID{BootID: BootID(), Namespace: namespace(), PID: pid, Start: processStart(pid)}
 }
 
