@@ -119,8 +119,9 @@ type completion struct {
 		Digest godigest.Digest `json:"digest"`
 		Size   int64           `json:"size"`
 	} `json:"delivered"`
-	Checkpoint string `json:"checkpoint"`
-	Compute    string `json:"compute"`
+	Checkpoint string          `json:"checkpoint"`
+	Compute    string          `json:"compute"`
+	Record     json.RawMessage `json:"record"` // an object that the schemas room knows
 }
 
 func sha256Digest(d godigest.Digest) bool {

@@ -75,7 +75,26 @@ func checkFields(p schemas.Policy) error {
 			return err
 		}
 	}
+	if p.Completed != nil && !required(p, "completed") {
+		return place{"completed"}.fault("it is never applied; require the rule completed")
+	}
 	return checkTools(p)
+}
+
+// Only narrows a policy to some decisions, and to the fields that their rules read.
+func Only(p schemas.Policy, decisions map[string]schemas.DecisionRule) schemas.Policy {
+	p.Decisions = decisions
+	for rule, drop := range map[string]func(){
+		"scans": func() { p.Scans = nil }, "notices": func() { p.Notices = nil }, "review": func() { p.Reviewers = nil }, "fresh": func() { p.Fresh = nil },
+		"standing": func() { p.Standing = nil }, "witnesses": func() { p.Witnesses = nil }, "boxed": func() { p.Boxed = nil }, "built": func() { p.Built = nil },
+		"calibrated": func() { p.Calibrated = nil }, "parity": func() { p.Parity = nil }, "placed": func() { p.Placed = nil }, "alone": func() { p.Alone = nil },
+		"released": func() { p.Released = nil }, "completed": func() { p.Completed = nil },
+	} {
+		if !required(p, rule) {
+			drop()
+		}
+	}
+	return p
 }
 
 func required(p schemas.Policy, rule string) bool {

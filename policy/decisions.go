@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,6 +87,15 @@ func (in *inquiry) judgeSummary(what, uri, want string, c attest.Claim) Reason {
 	return passed(what, "PASSED by "+c.Functionary(), want, c.PAE())
 }
 
+// summaryURI is the policy URI of a summary, empty of what is none.
+func summaryURI(c attest.Claim) string {
+	var s vsa.VerificationSummary
+	if protojson.Unmarshal(c.Predicate(), &s) != nil {
+		return ""
+	}
+	return s.GetPolicy().GetUri()
+}
+
 func subjectHas(c attest.Claim, d godigest.Digest) bool {
 	return slices.ContainsFunc(c.Statement().GetSubject(), func(s *attest.ResourceDescriptor) bool { return sha256Of(s) == d })
 }
@@ -139,62 +147,4 @@ func (in *inquiry) ranOn(uses string, more func(*Run, schemas.Result) []Reason) 
 		return []Reason{sig, {What: uses, Verdict: verdict, Got: res.Failure, Want: "passed", Claim: newest.PAE()}}
 	}
 	return append([]Reason{sig, passed(uses, "passed", "passed", newest.PAE())}, more(newest, res)...)
-}
-
-// judgeFinished wants every claim that a completion lists to be here and not
-// withdrawn: a sender cannot leave out what the run is said to have finished with.
-func (in *inquiry) judgeFinished(what, want string, done schemas.Completion, c attest.Claim) *Reason {
-	for _, pae := range done.Finished {
-		if w, gone := in.withdrawn[pae]; gone {
-			r := failed(what, fmt.Sprintf("it lists claim %s, withdrawn: %s", pae, w.Reason), want, c.PAE())
-			return &r
-		}
-		if f, fell := in.fallen[pae]; fell {
-			r := failed(what, fmt.Sprintf("it lists claim %s: %s", pae, f), want, c.PAE())
-			return &r
-		}
-		if !slices.ContainsFunc(in.claims, func(other attest.Claim) bool { return other.PAE() == pae }) {
-			return &Reason{What: what, Verdict: schemas.Undecided, Got: "it lists claim " + pae.String() + ", which is not in the evidence", Want: want, Claim: c.PAE()}
-		}
-	}
-	return nil
-}
-
-// ruleCompleted wants the newest completion over the artifact, by those who may
-// sign stage type complete, to have been stated under this very policy, and
-// everything that it lists to be here.
-func ruleCompleted(in *inquiry) []Reason {
-	const what = "completion"
-	rule := in.policy.Signers["complete"]
-	want := fmt.Sprintf("the run is said to be finished under policy %s, by %s", in.q.Policy, strings.Join(rule.Functionaries, ", "))
-	var claims []attest.Claim
-	var last *Reason
-	for _, c := range in.claims {
-		if c.PredicateType() != attest.CompletionType || !subjectHas(c, in.q.Artifact) || !slices.Contains(rule.Functionaries, c.Functionary()) {
-			continue
-		}
-		last = nil
-		var done schemas.Completion
-		if err := json.Unmarshal(c.Predicate(), &done); err != nil {
-			last = &Reason{What: what, Verdict: schemas.Undecided, Got: err.Error(), Want: want, Claim: c.PAE()}
-		} else if done.Policy != in.q.Policy {
-			other := failed(what, "finished under policy "+done.Policy.String(), want, c.PAE())
-			last = &other
-		} else {
-			last = in.judgeFinished(what, want, done, c)
-		}
-		if last != nil {
-			claims = nil
-			continue
-		}
-		claims = append(claims, c)
-	}
-	switch {
-	case last != nil:
-		return []Reason{*last}
-	case len(claims) == 0:
-		return []Reason{undecided(what, "no claim", want)}
-	}
-	in.usedVSA = append(in.usedVSA, claims...)
-	return []Reason{countSigners(what, rule, claims)}
 }

@@ -79,7 +79,7 @@ func TestAChainWithoutToolsNeedsNoBox(t *testing.T) {
 		requires := w.Policy.Decisions[policy.Accept]
 		requires.Requires = slices.DeleteFunc(slices.Clone(requires.Requires), func(r string) bool { return r == "alone" || r == "parity" })
 		w.Policy.Decisions = map[string]schemas.DecisionRule{policy.Accept: requires}
-		w.Policy.Parity, w.Policy.Released = nil, nil
+		w.Policy.Parity, w.Policy.Released, w.Policy.Completed = nil, nil, nil
 		class := w.Policy.Classes[policytest.Class]
 		class.Side = side
 		w.Policy.Classes[policytest.Class] = class
@@ -228,13 +228,13 @@ func TestPlacedAndAlone(t *testing.T) {
 func TestReleased(t *testing.T) {
 	failed, undecided := schemas.Failed, schemas.Undecided
 	toolRefusals(t, policy.Redistribute, []change{
-		{"never released", drop("given-back"), undecided, []want{{"released", undecided, "no release claim"}}},
+		{"never released", drop("given-back"), failed, []want{{"released", undecided, "no release claim"}, {"completed", failed, "it says that no compute was rented"}}},
 		{"stopped, and still paid for", fact("given-back", "state", "PowerState/stopped"), failed, []want{{"released", failed, "azure in PowerState/stopped"}}},
 		{"still deallocating", onStep("given-back", func(s *policytest.Step) {
 			didNotPass(s)
 			s.Result.Facts["state"] = "PowerState/deallocating"
 		}), failed, []want{{"released", failed, "not released: it did not work"}}},
-		{"a stranger's word", onStep("given-back", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), undecided, []want{{"released", undecided, "no release claim by those who may"}}},
+		{"a stranger's word", onStep("given-back", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), failed, []want{{"released", undecided, "no release claim by those who may"}}},
 		{"a worse word later", func(t *testing.T, w *policytest.World) {
 			worse := *w.Step(t, "given-back")
 			worse.Name = "looked-again"

@@ -30,6 +30,7 @@ type document struct {
 
 func documents() []document {
 	signer := schemas.SignerRule{Functionaries: []string{"producer"}, Threshold: 1}
+	file := []schemas.RecordFile{{Name: "n", Digest: sum}}
 	log := schemas.LogKey{Origin: "example.org/log", Key: "example.org/log+0a1b2c3d+AdJz"}
 	return []document{
 		{schemas.ReportURI, &schemas.Report{
@@ -52,8 +53,8 @@ func documents() []document {
 			Built:      &schemas.BuiltRule{Sources: []schemas.ToolSource{{Commit: commit, Patches: []godigest.Digest{sum}}}, Environment: []string{"unpinned"}},
 			Calibrated: &schemas.CalibratedRule{Corpora: []schemas.Corpus{{Digest: sum, Licence: "mit"}}}, Parity: &schemas.ParityRule{Cases: 330},
 			Placed: &schemas.PlacedRule{Devices: []string{"CPU"}, Uses: []string{"calibrate"}}, Alone: &schemas.AloneRule{Uses: []string{"evaluate"}},
-			Released: &schemas.ReleasedRule{Compute: "azure", State: "PowerState/deallocated"},
-			Signers:  map[string]schemas.SignerRule{"acquire": signer},
+			Released: &schemas.ReleasedRule{Compute: "azure", State: "PowerState/deallocated"}, Completed: &schemas.CompletedRule{Record: true},
+			Signers: map[string]schemas.SignerRule{"acquire": signer},
 			Classes: map[string]schemas.Class{"8-bit": {
 				Description: "d", TensorTypes: []string{"Q8_0"}, Made: []string{"acquire"}, Side: []string{"calibrate"},
 				Checked:  []schemas.CheckRule{{Uses: "derive", Of: "artifact", Against: "source", Kernels: []string{"derive"}}},
@@ -75,6 +76,26 @@ func documents() []document {
 		{schemas.WithdrawalURI, &schemas.Withdrawal{Claim: sum, Reason: "why", Successor: sum}},
 		{schemas.CompletionURI, &schemas.Completion{
 			Pipeline: sum, Policy: sum, Finished: []godigest.Digest{sum}, Delivered: []schemas.DeliveredFile{{Name: "n", Digest: sum, Size: 1}}, Checkpoint: "c", Compute: "none rented",
+			Record: &schemas.CompletionRecord{
+				Source:  schemas.RecordSource{Claim: sum, Repository: "o/n", Revision: commit, Licence: "mit", Files: file},
+				Tools:   []schemas.RecordTool{{Claim: sum, Stage: "s", Uses: "patch", Commit: commit, Patches: file, Inputs: file, Products: file}},
+				Boxes:   []schemas.RecordBox{{Claim: sum, Method: "bubblewrap", Attributes: []string{"NETWORK_DENIED"}}},
+				Locks:   []schemas.RecordLock{{Claim: sum, Stage: "s", Name: "tool/python-packages", Digest: sum}},
+				Corpora: []schemas.RecordCorpus{{Claim: sum, Name: "corpus/a", Digest: sum, Licence: "mit"}},
+				Outputs: []schemas.RecordOutput{{
+					Name: "n", Digest: sum, Size: 1, Class: "8-bit", TensorTypes: map[string]int64{"Q8_0": 1}, Metadata: map[string]godigest.Digest{"tokenizer.ggml.tokens": sum},
+					Steps: []schemas.RecordStep{{Claim: sum, Stage: "s", Uses: "convert", Parameters: json.RawMessage(`{"type":"BF16"}`), Inputs: file, Tools: file}},
+				}},
+				Validation: []schemas.RecordValidation{{
+					Claim: sum, Stage: "s", Uses: "evaluate", Of: file, Backend: "b", Hardware: map[string]string{"cpus": "2"}, Parameters: json.RawMessage(`{}`), Contexts: []int{128},
+					Reports: []schemas.RecordReport{{
+						Kernel: "k", Version: "1", Verdict: schemas.Passed, Metrics: []schemas.Metric{{Name: "m", Unit: "nats", Value: 1, Identity: map[string]string{"domain": "real-ids"}}},
+						Failures: []schemas.Finding{{Check: "c", Where: "w", Got: "g", Want: "x", Hint: "h"}},
+					}},
+					Fixtures: []schemas.RecordFixtures{{Kind: "reading", Language: "en", Tokens: "128", Total: 1, Passed: 1}}, Memory: []schemas.RecordMemory{{Scope: "largest sample", Bytes: 1}},
+				}},
+				NotTested: []string{"speed"},
+			},
 		}},
 	}
 }

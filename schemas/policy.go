@@ -20,6 +20,7 @@ type Policy struct {
 	Placed     *PlacedRule             `json:"placed,omitempty"`
 	Alone      *AloneRule              `json:"alone,omitempty"`
 	Released   *ReleasedRule           `json:"released,omitempty"`
+	Completed  *CompletedRule          `json:"completed,omitempty"`
 	Signers    map[string]SignerRule   `json:"signers"` // by stage type
 	Classes    map[string]Class        `json:"classes"`
 	Decisions  map[string]DecisionRule `json:"decisions"` // accept, deliver, redistribute

@@ -57,3 +57,8 @@ type ReleasedRule struct {
 	Compute string `json:"compute"` // azure
 	State   string `json:"state"`   // PowerState/deallocated
 }
+
+// CompletedRule says what a completion must hold.
+type CompletedRule struct {
+	Record bool `json:"record"` // what the run was made of, read from its claims; see [CompletionRecord]
+}

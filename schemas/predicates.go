@@ -34,6 +34,7 @@ type Completion struct {
 	Delivered  []DeliveredFile   `json:"delivered"`
 	Checkpoint string            `json:"checkpoint"` // the log's signed checkpoint before this entry
 	Compute    string            `json:"compute"`    // "none rented" or the release claim's PAE digest
+	Record     *CompletionRecord `json:"record,omitempty"`
 }
 
 // DeliveredFile is one accepted artifact at its destination.

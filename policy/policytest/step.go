@@ -2,6 +2,7 @@ package policytest
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -162,6 +163,39 @@ func Completion(name string, under godigest.Digest, by ...string) *Step {
 		}
 		if under != "" {
 			done.Policy = under
+		}
+		return statement(t, []*attest.ResourceDescriptor{Descriptor(Artifact.Name, Artifact.Digest)}, attest.CompletionType, toStruct(t, done))
+	}}
+}
+
+// Recorded is a step that states the run finished, lists every claim before it
+// and its release, and records what it was made of. change may alter it.
+func Recorded(name string, change func(*schemas.Completion)) *Step {
+	return &Step{Name: name, By: []string{Gatekeeper}, State: func(t testing.TB, w *World, s *Signed) *attest.Statement {
+		done := schemas.Completion{
+			Pipeline: godigest.FromString("pipeline"), Policy: w.PolicyDigest(), Finished: []godigest.Digest{},
+			Delivered:  []schemas.DeliveredFile{{Name: Artifact.Name, Digest: Artifact.Digest, Size: int64(len(ArtifactBytes))}},
+			Checkpoint: "a checkpoint", Compute: "none rented",
+		}
+		for _, c := range s.Claims {
+			if !slices.Contains(done.Finished, c.PAE()) {
+				done.Finished = append(done.Finished, c.PAE())
+			}
+		}
+		run, err := policy.Release(w.Policy, s.Evidence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run != nil {
+			done.Compute = run.PAE().String()
+		}
+		record, err := policy.Record(w.Policy, s.Evidence, w.PolicyDigest(), done.Finished, done.Delivered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done.Record = &record
+		if change != nil {
+			change(&done)
 		}
 		return statement(t, []*attest.ResourceDescriptor{Descriptor(Artifact.Name, Artifact.Digest)}, attest.CompletionType, toStruct(t, done))
 	}}

@@ -78,8 +78,10 @@ func Tools(t testing.TB, w *World) {
 	bf16.Inputs, bf16.Result, bf16.Change = append(bf16.Inputs, In("converter", Tree)), boxedFacts(), Needs("tool/convert.py", Script.Digest, "tool/python3", Python)
 	q8 := w.Step(t, "q8")
 	q8.Inputs, q8.Result, q8.Change = append(q8.Inputs, In("imatrix", Matrix), In("runtime", Products)), boxedFacts(), Needs("tool/quantizer", Quantizer.Digest, "library/libtool.so", Library.Digest)
-	w.Step(t, "q8-evaluated").Result = facts(schemas.FactModelServers, "0")
+	w.Step(t, "q8-evaluated").Result = facts(schemas.FactModelServers, "0", schemas.FactSampledPeakRSS, "4096", schemas.FactHighWaterRSS, "8192")
 	w.Add(t, "q8-reloaded", &Step{Name: "given-back", Uses: "release", By: producer, Inputs: out(In("artifact", Artifact)), Result: facts("compute", "azure", "state", "PowerState/deallocated")})
+	p.Completed = &schemas.CompletedRule{Record: true}
+	w.Step(t, "completion").State = Recorded("completion", nil).State
 }
 
 func boxedFacts(more ...string) schemas.Result {
