@@ -24,7 +24,7 @@ const machineVariable = "WEIGHMASTER_MACHINE"
 func stageTypes() map[string]stages.Stage {
 	byUses := map[string]stages.Stage{}
 	for _, s := range []stages.Stage{
-		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Patch{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Derive{},
+		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{},
 		stages.Baseline{}, stages.Evaluate{}, stages.Accept{}, stages.Deliver{}, stages.Reload{}, stages.Complete{},
 	} {
 		byUses[s.Uses()] = s

@@ -137,13 +137,11 @@ func charLen(b byte) int {
 func (m *SPM) Decode(ids []uint32, skipSpecial bool) (string, error) {
 	var out strings.Builder
 	for i, id := range ids {
-		text, ok := m.Token(id)
-		if !ok {
+		if _, ok := m.Token(id); !ok {
 			return "", fmt.Errorf("decode: position %d: got the id %d, want one below %d", i, id, len(m.v.Tokens))
 		}
-		if skipSpecial && m.IsSpecial(id) {
-			text = ""
-		} else {
+		text := ""
+		if !skipSpecial || !m.IsSpecial(id) {
 			text = m.piece(id)
 		}
 		if i == 0 && m.v.SpacePrefix {
