@@ -15,6 +15,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages"
+	"github.com/weighmaster/weighmaster/stages/machine"
 )
 
 // machineVariable names this machine where --machine does not.
@@ -24,7 +25,7 @@ const machineVariable = "WEIGHMASTER_MACHINE"
 func stageTypes() map[string]stages.Stage {
 	byUses := map[string]stages.Stage{}
 	for _, s := range []stages.Stage{
-		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{},
+		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Isolate{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{},
 		stages.Baseline{}, stages.Evaluate{}, stages.Accept{}, stages.Deliver{}, stages.Reload{}, stages.Complete{},
 	} {
 		byUses[s.Uses()] = s
@@ -33,20 +34,28 @@ func stageTypes() map[string]stages.Stage {
 }
 
 func (a *app) runCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "run", Short: "Run the pipeline; what the ledger proves complete is not run again",
 		Args:    cobra.NoArgs,
-		Example: "  weighmaster run\n  weighmaster --project my-model run --progress json",
+		Example: "  weighmaster run\n  weighmaster --project my-model run --progress json\n  weighmaster run --keep-going",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runPipeline(cmd.Context(), nil, nil)
 		},
 	}
+	cmd.Flags().BoolVar(&a.keepGoing, "keep-going", false, "after a failure run what does not rest on it")
+	a.waitFlag(cmd)
+	return cmd
+}
+
+// waitFlag is for every verb that runs stages.
+func (a *app) waitFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.noWait, "no-wait", false, "end instead of waiting while another project runs a heavy stage on this machine")
 }
 
 // stageCommand runs the pipeline's stages of one type, or those named; what
 // they need must be complete.
 func (a *app) stageCommand(uses, short string) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: uses + " [STAGE...]", Short: short,
 		Example: "  weighmaster " + uses + "        (every stage of the pipeline that uses " + uses + ")",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,6 +64,8 @@ func (a *app) stageCommand(uses, short string) *cobra.Command {
 			}, nil)
 		},
 	}
+	a.waitFlag(cmd)
+	return cmd
 }
 
 func stagesOf(p schemas.Pipeline, uses string, named []string) ([]string, error) {
@@ -134,6 +145,10 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	root, err := a.machineFolder()
+	if err != nil {
+		return nil, err
+	}
 	delivered := filepath.Join(p.dir, deliveredDir)
 	if err := os.MkdirAll(delivered, 0o755); err != nil {
 		return nil, err
@@ -146,7 +161,7 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 		},
 		Claims: p.allClaims, Objects: evidenceStore{p.objects}, Builder: stages.Builder{Version: version(), Digest: binary},
 		Extra: stages.Extra{
-			Policy: policyDoc, PolicyDigest: godigest.FromBytes(policyBody), PipelineDigest: godigest.FromBytes(pipelineBody), Delivered: delivered,
+			Policy: policyDoc, PolicyDigest: godigest.FromBytes(policyBody), PipelineDigest: godigest.FromBytes(pipelineBody), Stages: pipeline.Stages, Delivered: delivered,
 			Evidence: p.policyEvidence,
 			Checkpoint: func(ctx context.Context) (string, error) {
 				cp, err := p.log.Checkpoint(ctx)
@@ -154,5 +169,6 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 			},
 		},
 		Now: time.Now, Observe: a.observer(), Machine: a.machine,
+		MachineRoot: root, NoWait: a.noWait, KeepGoing: a.keepGoing, Interval: machine.Interval,
 	}, nil
 }
