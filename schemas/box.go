@@ -35,6 +35,8 @@ const (
 	FactBox      = "box"      // the method; "none" without a box
 	FactNetwork  = "network"  // one of the values below
 	FactAdmitted = "admitted" // names, comma-separated; absent when nothing was admitted
+	FactBoot     = "boot"     // digest of the machine's boot id; absent where the system tells none
+	FactBoxMaker = "boxMaker" // digest of the program that makes the box (bwrap); absent where the kernel does it
 )
 
 // Values of [FactNetwork].

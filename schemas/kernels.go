@@ -88,6 +88,12 @@ var kernelMetrics = map[string]map[string]string{
 		"sums that are no weights":   "numbers",
 		"tensors that nothing reads": "tensors",
 	},
+	"isolation": {
+		"attributes_missing": "attributes",
+		"attributes_shown":   "attributes",
+		"tries":              "tries",
+		"tries_with_control": "tries",
+	},
 	"mlx derivation": {
 		"groups":                             "groups",
 		"groups beyond the bound":            "groups",

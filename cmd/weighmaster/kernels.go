@@ -24,7 +24,7 @@ import (
 // registry holds every kernel of this version.
 func registry() (*kernels.Registry, error) {
 	return kernels.NewRegistry(digest.Kernel(), safetensors.Kernel(), gguf.Kernel(), token.Kernel(), derive.Kernel(), evaluate.Kernel(), divergence.Kernel(), imatrix.Kernel(), mlx.Kernel(), compressed.Kernel(), placement.Kernel(), calibration.Kernel(),
-		stages.AcquireKernel(), stages.ReloadKernel())
+		stages.AcquireKernel(), stages.ReloadKernel(), stages.IsolationKernel())
 }
 
 func (a *app) kernelsCommand() *cobra.Command {

@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	godigest "github.com/opencontainers/go-digest"
+
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages/machine"
 )
 
 // Mount is a file or folder of the machine that a box holds.
@@ -41,11 +44,12 @@ type Profile struct {
 type Box struct {
 	profile  Profile
 	method   Method
-	mounts   []placed // checked, longest host path first
-	env      []string // what the program gets, sorted
-	system   []string // folders of the system that the box shows, read-only
-	private  string   // folder of HOME and TMPDIR where they are not the box's own mounts
-	handed   bool     // the writable folder was handed over: the program becomes the user UID
+	mounts   []placed        // checked, longest host path first
+	env      []string        // what the program gets, sorted
+	system   []string        // folders of the system that the box shows, read-only
+	private  string          // folder of HOME and TMPDIR where they are not the box's own mounts
+	handed   bool            // the writable folder was handed over: the program becomes the user UID
+	maker    godigest.Digest // of bwrap
 	record   map[string]any
 	cleanups []func() error
 }
@@ -117,6 +121,9 @@ func BoxWorks(m Method) error {
 	return boxSupported(m)
 }
 
+// Maker is the digest of the program that makes the box; empty where the kernel does it.
+func (b *Box) Maker() godigest.Digest { return b.maker }
+
 // Method is the way in which the box is closed.
 func (b *Box) Method() Method { return b.method }
 
@@ -171,6 +178,12 @@ func (b *Box) Facts() map[string]string {
 		f[schemas.FactNetwork] = schemas.NetworkAdmitted
 	case b.method == None:
 		f[schemas.FactNetwork] = schemas.NetworkNotEnforced
+	}
+	if boot := machine.BootID(); boot != "" {
+		f[schemas.FactBoot] = godigest.FromString(boot).String()
+	}
+	if b.maker != "" {
+		f[schemas.FactBoxMaker] = b.maker.String()
 	}
 	if len(b.profile.Box.Admit) > 0 {
 		names := slices.Sorted(slices.Values(b.profile.Box.Admit))

@@ -59,6 +59,7 @@ func (b *Box) prepareBubblewrap() error {
 	if err != nil {
 		return fmt.Errorf("box: %w", err)
 	}
+	b.maker = sums.SHA256
 	b.record["binary"] = map[string]any{"name": "bwrap", "sha256": sums.SHA256.Encoded()}
 	b.record["uid"] = UID
 	return nil

@@ -138,7 +138,7 @@ func (b *Box) bwrapCommand(ctx context.Context, argv []string) (*exec.Cmd, error
 	cmd := exec.CommandContext(ctx, bwrap)
 	// Descriptors 3 and on: the guard's job, bwrap's arguments, two files. They are
 	// anonymous, so that neither a path nor a value shows in any list of processes.
-	job := guardJob{Program: b.Inside(argv[0]), Args: argv, Env: b.env, Network: b.Admits(schemas.AdmitNetwork), Refuse: keyCalls}
+	job := guardJob{Program: b.Inside(argv[0]), Args: append([]string{b.Inside(argv[0])}, argv[1:]...), Env: b.env, Network: b.Admits(schemas.AdmitNetwork), Refuse: keyCalls}
 	if !b.profile.RunsProducts {
 		job.Executable, job.NoExec = b.executable(), b.writable()
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -126,9 +127,16 @@ func probeChild(r io.Reader, w io.Writer) error {
 		return err
 	}
 	answers := make([]string, len(questions))
+	var waiting sync.WaitGroup
 	for i, q := range questions {
-		answers[i] = Try{Kind: q.Kind}.run(context.Background(), os.ExpandEnv(q.Target))
+		do := func() { answers[i] = Try{Kind: q.Kind}.run(context.Background(), os.ExpandEnv(q.Target)) }
+		if q.Kind == "tcp" { // where it is let out, it waits for an answer
+			waiting.Go(do)
+		} else {
+			do()
+		}
 	}
+	waiting.Wait()
 	return json.NewEncoder(w).Encode(answers)
 }
 
