@@ -42,7 +42,8 @@ func (in *inquiry) findProbes() {
 	}
 }
 
-// probeOf is the newest probe of the box in which a tool ran: of the same method, on the same boot of the same machine.
+// probeOf is the newest probe of the box in which a tool ran: of the same
+// method and maker, with the same let in, on the same boot of the same machine.
 func (in *inquiry) probeOf(run *Run) *probe {
 	res, err := run.Result(in.ev.Objects)
 	if err != nil || res.Facts[schemas.FactBox] == "" || res.Facts[factBoot] == "" {
@@ -50,18 +51,30 @@ func (in *inquiry) probeOf(run *Run) *probe {
 	}
 	for i := len(in.probes) - 1; i >= 0; i-- {
 		p := &in.probes[i]
-		if p.res.Facts[schemas.FactBox] == res.Facts[schemas.FactBox] && p.res.Facts[factBoot] == res.Facts[factBoot] &&
-			slices.ContainsFunc(p.run.Claims, func(c attest.Claim) bool {
-				return slices.Contains(in.policy.Signers["isolate"].Functionaries, c.Functionary())
-			}) {
+		if sameBox(p.res.Facts, res.Facts) && slices.ContainsFunc(p.run.Claims, func(c attest.Claim) bool {
+			return slices.Contains(in.policy.Signers["isolate"].Functionaries, c.Functionary())
+		}) {
 			return p
 		}
 	}
 	return nil
 }
 
-// factBoot is the digest of the machine's boot id.
-const factBoot = "boot"
+// Facts that tell boxes apart besides the method and what was let in: digests of
+// the machine's boot id, and of the program that makes the box.
+const (
+	factBoot     = "boot"
+	factBoxMaker = "boxMaker"
+)
+
+func sameBox(a, b map[string]string) bool {
+	for _, name := range []string{schemas.FactBox, schemas.FactAdmitted, factBoot, factBoxMaker} {
+		if a[name] != b[name] {
+			return false
+		}
+	}
+	return true
+}
 
 // ruleBoxed wants every tool to have run in a box that the policy knows, without
 // network and with nothing let in but what it allows, and that box to have been
@@ -143,7 +156,7 @@ func (in *inquiry) judgeProbe(run *Run) Reason {
 			continue
 		}
 		in.usedVSA = append(in.usedVSA, claims...)
-		for _, name := range attributes(claims[0]) {
+		for _, name := range attributes(claims[0], p.res.Facts) {
 			shown[name] = true
 		}
 	}
@@ -163,15 +176,20 @@ func (in *inquiry) judgeProbe(run *Run) Reason {
 	return undecided(what, got, want).from(p.run.PAE())
 }
 
-// attributes are the names that a SCAI Statement asserts; none of one that cannot be read.
-func attributes(c attest.Claim) []string {
+// attributes are the names that a SCAI Statement asserts of a box: one whose
+// conditions give another method, boot or things let in is about another box.
+// None of a Statement that cannot be read.
+func attributes(c attest.Claim, box map[string]string) []string {
 	var r scai.AttributeReport
 	if protojson.Unmarshal(c.Predicate(), &r) != nil {
 		return nil
 	}
 	var list []string
 	for _, a := range r.GetAttributes() {
-		list = append(list, a.GetAttribute())
+		of := func(name string) string { return a.GetConditions().GetFields()[name].GetStringValue() }
+		if of("method") == box[schemas.FactBox] && of("boot") == box[factBoot] && of("admitted") == box[schemas.FactAdmitted] {
+			list = append(list, a.GetAttribute())
+		}
 	}
 	return list
 }

@@ -125,7 +125,7 @@ func (r *recorder) box(run *Run) {
 	b := schemas.RecordBox{Claim: run.PAE(), Method: orAbsent(res.Facts[schemas.FactBox]), Attributes: []string{}}
 	for _, c := range r.in.claims {
 		if c.PredicateType() == attest.SCAIType && slices.ContainsFunc(run.Subjects, func(s NamedDigest) bool { return s.Digest != "" && subjectHas(c, s.Digest) }) {
-			for _, name := range attributes(c) {
+			for _, name := range attributes(c, res.Facts) {
 				if !slices.Contains(b.Attributes, name) {
 					b.Attributes = append(b.Attributes, name)
 				}

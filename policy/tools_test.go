@@ -117,6 +117,13 @@ func TestBoxed(t *testing.T) {
 				delete(w.Step(t, name).Result.Facts, "boot")
 			}
 		}, undecided, []want{{"boxed", undecided, "probe of the box of q8 (quantize)"}}},
+		{"a probe of every box and machine but in its SCAI", func(t *testing.T, w *policytest.World) {
+			for _, name := range []string{"runtime", "box", "vocabulary", "bf16", "matrix", "q8"} {
+				w.Step(t, name).Result.Facts["boot"] = elsewhere.String()
+			}
+		}, undecided, []want{{"boxed", undecided, "NETWORK_DENIED, CANARY_UNREADABLE not shown by box (isolate)"}}},
+		{"a probe of a box with less let in", fact("q8", "admitted", "gpu"), undecided, []want{{"boxed", undecided, "probe of the box of q8 (quantize)"}}},
+		{"a box that another program made", fact("q8", "boxMaker", elsewhere.String()), undecided, []want{{"boxed", undecided, "only isolate runs of another box"}}},
 		{"a probe that failed", onStep("box", didNotPass), failed, []want{{"boxed", failed, "box (isolate) is not signed as the policy wants, or did not pass: it did not work"}}},
 		{"a probe by a stranger", onStep("box", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), undecided, []want{{"boxed", undecided, "probe of the box"}}},
 		{"no SCAI", drop("scai"), undecided, []want{{"boxed", undecided, "NETWORK_DENIED, CANARY_UNREADABLE not shown by box (isolate)"}}},

@@ -114,12 +114,13 @@ func evidence(object policy.NamedDigest) func(*provenance.Provenance, *attest.St
 	}
 }
 
-// Attributes is a step that states what a probe showed (SCAI), over the probe's findings.
+// Attributes is a step that states what a probe of the world's box showed (SCAI), over the probe's findings.
 func Attributes(name string, over godigest.Digest, by []string, list ...string) *Step {
 	return &Step{Name: name, By: by, State: func(t testing.TB, _ *World, _ *Signed) *attest.Statement {
 		r := &scai.AttributeReport{}
+		conditions := toStruct(t, map[string]any{"method": "bubblewrap", "boot": Boot, "admitted": "", "shown": "EACCES"})
 		for _, a := range list {
-			r.Attributes = append(r.Attributes, &scai.AttributeAssertion{Attribute: a})
+			r.Attributes = append(r.Attributes, &scai.AttributeAssertion{Attribute: a, Conditions: conditions})
 		}
 		return statement(t, []*attest.ResourceDescriptor{Descriptor("box/probes", over)}, attest.SCAIType, r)
 	}}
