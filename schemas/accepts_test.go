@@ -69,6 +69,10 @@ func documents() []document {
 		}},
 		{schemas.ManifestURI, &digest.Manifest{Schema: digest.ManifestSchema, Files: []digest.Entry{{Name: "a/b.json", Size: 1, SHA256: sum, GitBlob: commit}}}},
 		{schemas.ReviewURI, &schemas.Review{Verdict: schemas.Passed, Note: "read it", Reviewed: moment, Link: "https://example.org/review"}},
+		{schemas.PythonLockURI, &schemas.PythonLock{
+			Schema: schemas.PythonLockURI, Python: "3.11", Interpreter: sum, StandardLibrary: schemas.PythonLibrary{Files: 1, Size: 2, Digest: sum},
+			Distributions: []schemas.PythonDistribution{{Name: "torch", Version: "2.15.0", Record: sum, Files: 3, Size: 4}},
+		}},
 		{schemas.ListingURI, &schemas.Listing{
 			Schema: schemas.ListingURI, URI: "https://example.org/o/n", Revision: commit, Licence: "mit", BaseModels: []string{"o/base"},
 			Files: []schemas.ListedFile{{Path: "LICENSE", Size: 1, GitBlob: commit, SHA256: sum, Scan: "safe", Taken: true}},
@@ -270,6 +274,8 @@ func TestSchemasReject(t *testing.T) {
 		{"a review that says nothing", schemas.ReviewURI, "/note", "", "/note", "length"},
 		{"an undecided review", schemas.ReviewURI, "/verdict", "undecided", "/verdict", "one of"},
 		{"a review without a moment", schemas.ReviewURI, "/reviewed", "yesterday", "/reviewed", "date-time"},
+		{"a lock of another Python", schemas.PythonLockURI, "/python", "2.7", "/python", "match"},
+		{"a distribution without a RECORD", schemas.PythonLockURI, "/distributions/0/record", nil, "/distributions/0", "record"},
 		{"a listing without files", schemas.ListingURI, "/files", []any{}, "/files", "minimum 1"},
 		{"a listed file without a scan state", schemas.ListingURI, "/files/0/scan", "", "/files/0/scan", "length"},
 		{"a decider twice", schemas.TrustURI, "/deciders", []any{"a", "a"}, "/deciders", "equal"},

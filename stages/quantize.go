@@ -15,8 +15,9 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// Quantize makes a product of an unquantized GGUF (role model), built in, in
-// the bytes of llama-quantize. An importance matrix (role imatrix, optional) is
+// Quantize makes a product of an unquantized GGUF (role model): built in, in the
+// bytes of llama-quantize; or, where there is an input runtime, by that build's
+// own program in the box. An importance matrix (role imatrix, optional) is
 // validated against the model first: one with faults makes the run fail, with
 // its report, and nothing is made.
 type Quantize struct{}
@@ -29,6 +30,27 @@ type quantizeWith struct {
 	Type string `json:"type"` // a recipe: Q8_0, Q4_K_M, …
 	Pure bool   `json:"pure"` // every matrix gets the recipe's own type
 	File string `json:"file"` // name of the output
+
+	Tool    string      `json:"tool"`    // the program below the input runtime
+	Threads int         `json:"threads"` // of the program
+	Timeout string      `json:"timeout"`
+	Box     schemas.Box `json:"box"`
+}
+
+// Resolve implements [Resolver].
+func (Quantize) Resolve(ctx context.Context, run *Run) ([]Dependency, error) {
+	var with quantizeWith
+	if err := decodeWith(run, &with); err != nil {
+		return nil, err
+	}
+	if _, external := run.Inputs["runtime"]; !external {
+		return nil, nil
+	}
+	c, err := with.command(run, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resolveTool(ctx, run, c)
 }
 
 // Run implements [Stage].
@@ -50,6 +72,10 @@ func (Quantize) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		return nil, err
 	}
 	defer f.Close()
+	_, external := run.Inputs["runtime"]
+	if !external && (with.Tool != "" || with.Threads != 0 || with.Timeout != "" || !noBox(with.Box)) {
+		return nil, fmt.Errorf("stage %s: built in, no tool runs: give the stage an input runtime, or leave out tool, threads, timeout and box", run.Stage)
+	}
 	o := convert.QuantizeOptions{Recipe: r, Types: recipe.Options{Pure: with.Pure}}
 	out := &Outcome{Verdict: schemas.Passed, Facts: map[string]string{"type": with.Type}, Internal: map[string]any{"threads": runtime.GOMAXPROCS(0)}}
 	if a, given := run.Inputs["imatrix"]; given {
@@ -62,6 +88,10 @@ func (Quantize) Run(ctx context.Context, run *Run) (*Outcome, error) {
 			return out, nil
 		}
 		out.Facts["imatrix"] = a.Digest.String()
+	}
+	if external {
+		out.Internal = map[string]any{}
+		return out, runQuantizer(ctx, run, with, source, out)
 	}
 	file, err := run.Output(with.File, func(w io.Writer) error {
 		p := &progressWriter{ctx: ctx, w: w, run: run, what: "quantize to " + with.Type, total: source.Size / 2}

@@ -27,7 +27,12 @@ type toolCommand struct {
 	Box          schemas.Box
 	RunsProducts bool // what it makes may be executed
 
-	mounts []isolation.Mount // further ones, of files that the stage has hashed itself
+	mounts []isolation.Mount // further ones, of files that the stage hashes itself
+	watch  watched           // what stood there before the stage hashed it; nil when it hashed nothing
+	whole  bool              // a library that is not found in the box is refused before the run
+	own    bool              // so is one that comes from elsewhere than the inputs, the roots and the system
+	// packages is a folder of the host; {packages} stands for its path in the box.
+	packages string
 }
 
 // toolResult is how a command ended.
@@ -35,9 +40,8 @@ type toolResult struct {
 	Stdout, Stderr []byte // head and tail, see [maxLog]
 	ExitStatus     int    // -1 when it was killed or never started
 	// MaxRSS is the high-water mark of resident memory, in bytes, of the
-	// largest process of the command. The system counts from the fork, so that
-	// this process's own mark when it started the command is a lower bound of
-	// what is told; 0 where the system tells none.
+	// largest process of the command: as the wait status tells it, or as it was
+	// last looked up while the command ran; 0 where neither is known.
 	MaxRSS int64
 }
 
@@ -49,7 +53,10 @@ type toolResult struct {
 // returned words say in which way the command failed; empty when it ended with 0.
 func runTool(ctx context.Context, run *Run, c toolCommand, out *Outcome) (toolResult, string, error) {
 	res := toolResult{ExitStatus: -1}
-	watch := watched{}
+	watch := c.watch
+	if watch == nil {
+		watch = watched{}
+	}
 	t, err := prepareTool(ctx, run, c, watch)
 	if err != nil {
 		return res, "", err
@@ -125,10 +132,14 @@ func prepareTool(ctx context.Context, run *Run, c toolCommand, watch watched) (*
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
+	if c.whole && len(p.unresolved) > 0 {
+		return nil, errors.Join(fmt.Errorf("%s: the box has no %s, which it needs: link it with $ORIGIN (cmake: -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON) and keep its libraries among the build's products", filepath.Base(p.path), strings.Join(p.unresolved, ", ")), opened.Close())
+	}
+	if c.own && len(p.further) > 0 {
+		return nil, errors.Join(fmt.Errorf("%s: it would load %s from outside of the build (%s): link it with $ORIGIN (cmake: -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON)", filepath.Base(p.path), filepath.Base(p.further[0].Host), p.further[0].Inside), opened.Close())
+	}
 	if len(p.further) > 0 { // the very files that were hashed, each at its own path
-		for _, path := range p.further {
-			profile.Mounts = append(profile.Mounts, isolation.Mount{Name: "file/" + filepath.Base(path), Host: path})
-		}
+		profile.Mounts = append(profile.Mounts, p.further...)
 		if err := opened.Close(); err != nil {
 			return nil, err
 		}
@@ -188,7 +199,7 @@ func (t *preparedTool) record(out *Outcome, c toolCommand, res toolResult) {
 		"systemLibraries": t.system, "unresolvedLibraries": t.unresolved, "box": t.box.Record(),
 	}
 	if res.MaxRSS > 0 {
-		r["maxResidentBytes"], r["startedAtResidentBytes"] = res.MaxRSS, ownMaxRSS()
+		r["maxResidentBytes"] = res.MaxRSS
 	}
 	out.Internal["commands"] = append(commands, r)
 }

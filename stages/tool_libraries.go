@@ -11,7 +11,7 @@ import (
 
 // loaded is one ELF file in the chain of those that load it.
 type loaded struct {
-	path   string // on the host
+	path   string // in the box
 	file   *elf.File
 	loader *loaded
 }
@@ -24,7 +24,7 @@ func (p *program) libraries(path string) error {
 	if err != nil {
 		return nil
 	}
-	first := &loaded{path: path, file: f}
+	first := &loaded{path: p.view.inside(path), file: f}
 	open := []*elf.File{f}
 	defer func() {
 		for _, f := range open {
@@ -71,12 +71,16 @@ func (p *program) interpreter(f *elf.File) error {
 		if _, err := segment.ReadAt(body, 0); err != nil {
 			return fmt.Errorf("the program's loader: %w", err)
 		}
-		path := p.view.host(strings.TrimRight(string(body), "\x00"))
-		if isSystem(path) {
-			p.system = appendNew(p.system, filepath.Base(path))
+		inside := strings.TrimRight(string(body), "\x00")
+		if isSystem(inside) {
+			p.system = appendNew(p.system, filepath.Base(inside))
 			return nil
 		}
-		return p.hash("library/", path, path)
+		real, err := filepath.EvalSymlinks(p.view.host(inside))
+		if err != nil {
+			return fmt.Errorf("the program's loader: %w", err)
+		}
+		return p.hash("library/", real, inside)
 	}
 	return nil
 }
@@ -87,59 +91,53 @@ func (p *program) findLibrary(name string, at *loaded) (string, *elf.File, error
 	if err != nil {
 		return "", nil, err
 	}
-	candidates := []string{name}
+	candidates := []string{p.absolute(name)}
 	if !strings.Contains(name, "/") {
 		candidates = nil
 		for _, dir := range folders {
-			if !isSystem(dir) {
-				if err := refuseVariants(dir); err != nil {
-					return "", nil, err
-				}
+			if err := p.refuseVariants(dir); err != nil {
+				return "", nil, err
 			}
 			candidates = append(candidates, filepath.Join(dir, name))
 		}
-	} else {
-		candidates[0] = p.insidePath(name)
 	}
-	for _, path := range candidates {
+	for _, inside := range candidates {
+		path := p.view.host(inside)
 		f, ok := openSameClass(path, at.file)
 		if !ok {
 			continue
 		}
 		real, err := filepath.EvalSymlinks(path)
-		if err != nil || (isSystem(path) && isSystem(real)) {
+		if err == nil && isSystem(inside) && isSystem(real) {
 			f.Close()
 			p.system = appendNew(p.system, name)
-			return "", nil, err
+			return "", nil, nil
 		}
-		if err := p.hash("library/", real, path); err != nil {
+		if err == nil {
+			err = p.hash("library/", real, inside)
+		}
+		if err != nil {
 			f.Close()
 			return "", nil, err
 		}
-		return real, f, nil
+		return inside, f, nil
 	}
 	p.unresolved = appendNew(p.unresolved, name)
 	return "", nil, nil
 }
 
-// searchPath are the folders in which a file's libraries are looked for: DT_RPATH
+// searchPath are the folders, in the box, in which a file's libraries are looked for: DT_RPATH
 // of the file and of those that load it where the file has no DT_RUNPATH, then
 // LD_LIBRARY_PATH, then DT_RUNPATH, then the system's.
 func (p *program) searchPath(at *loaded) ([]string, error) {
 	var list []string
 	take := func(l *loaded, entries []string) error {
-		for _, e := range entries {
-			for _, dir := range strings.Split(e, ":") {
-				dir = strings.NewReplacer("${ORIGIN}", filepath.Dir(l.path), "$ORIGIN", filepath.Dir(l.path)).Replace(dir)
-				switch {
-				case strings.Contains(dir, "$"):
-					return fmt.Errorf("%s: its library path %q names what only the loader knows; link it with $ORIGIN or an absolute path", filepath.Base(l.path), dir)
-				case filepath.Dir(l.path) == dir || strings.Contains(e, "ORIGIN"):
-					list = append(list, dir) // already the host's
-				default:
-					list = append(list, p.insidePath(dir))
-				}
+		for _, dir := range strings.Split(strings.Join(entries, ":"), ":") {
+			dir = strings.NewReplacer("${ORIGIN}", filepath.Dir(l.path), "$ORIGIN", filepath.Dir(l.path)).Replace(dir)
+			if strings.Contains(dir, "$") {
+				return fmt.Errorf("%s: its library path %q names what only the loader knows; link it with $ORIGIN or an absolute path", filepath.Base(l.path), dir)
 			}
+			list = append(list, p.absolute(dir))
 		}
 		return nil
 	}
@@ -147,34 +145,42 @@ func (p *program) searchPath(at *loaded) ([]string, error) {
 	if len(runpath) == 0 {
 		for l := at; l != nil; l = l.loader {
 			rpath, _ := l.file.DynString(elf.DT_RPATH)
+			if len(rpath) == 0 {
+				continue
+			}
 			if err := take(l, rpath); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, dir := range p.library {
-		list = append(list, p.insidePath(dir))
+		list = append(list, p.absolute(dir))
 	}
-	if err := take(at, runpath); err != nil {
-		return nil, err
+	if len(runpath) > 0 {
+		if err := take(at, runpath); err != nil {
+			return nil, err
+		}
 	}
 	return append(append(list, "/usr/local/lib", "/usr/local/lib64"), systemFolders()...), nil
 }
 
-// insidePath is the host's path for one that the loader opens: an empty or relative one is below the working directory.
-func (p *program) insidePath(dir string) string {
-	if !filepath.IsAbs(dir) {
-		return filepath.Join(p.dir, dir)
+// absolute is a path that the loader opens: an empty or relative one is below the working directory.
+func (p *program) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
 	}
-	return p.view.host(dir)
+	return filepath.Join(p.view.inside(p.dir), path)
 }
 
 // variants are subfolders that ld.so prefers when the processor has what they are named after.
 var variants = []string{"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1"}
 
-func refuseVariants(dir string) error {
+func (p *program) refuseVariants(dir string) error {
+	if isSystem(dir) {
+		return nil
+	}
 	for _, v := range variants {
-		if st, err := os.Stat(filepath.Join(dir, v)); err == nil && st.IsDir() {
+		if st, err := os.Stat(filepath.Join(p.view.host(dir), v)); err == nil && st.IsDir() {
 			return fmt.Errorf("library folder %s has a subfolder %s: which file is loaded depends on the processor; take that subfolder away", dir, v)
 		}
 	}

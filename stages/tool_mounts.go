@@ -3,6 +3,7 @@ package stages
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/schemas"
@@ -47,6 +48,9 @@ func toolArguments(run *Run, c toolCommand, box *isolation.Box, roots []schemas.
 	for _, r := range roots {
 		pairs = append(pairs, "{root/"+r.Name+"}", box.Inside(r.Path))
 	}
+	if c.packages != "" {
+		pairs = append(pairs, "{packages}", box.Inside(c.packages))
+	}
 	put := strings.NewReplacer(pairs...)
 	args := make([]string, len(c.Args))
 	for i, a := range c.Args {
@@ -61,8 +65,9 @@ func toolArguments(run *Run, c toolCommand, box *isolation.Box, roots []schemas.
 	return args, nil
 }
 
-// view translates paths that a program in the box asks for into those of the host.
+// view is what the box shows of the host, and under which paths.
 type view struct {
+	inside func(host string) string
 	mounts []viewed
 	all    bool // nothing is hidden and nothing renamed
 }
@@ -70,7 +75,7 @@ type view struct {
 type viewed struct{ inside, host string }
 
 func newView(box *isolation.Box, roots []schemas.BoxRoot, mounts []isolation.Mount) view {
-	v := view{all: box.Method() == isolation.None}
+	v := view{all: box.Method() == isolation.None, inside: box.Inside}
 	for _, m := range mounts {
 		v.mounts = append(v.mounts, viewed{box.Inside(m.Host), m.Host})
 	}
@@ -92,23 +97,24 @@ func (v view) host(inside string) string {
 	return path
 }
 
-// shows tells whether the box shows a host file without a further mount.
-func (v view) shows(host string) bool {
+// shows tells whether there is something at a path in the box without a further mount.
+func (v view) shows(inside string) bool {
 	if v.all {
 		return true
 	}
-	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
-		if _, ok := under(dir, host); ok {
+	for _, dir := range systemTop {
+		if _, ok := under(dir, inside); ok {
 			return true
 		}
 	}
-	for _, m := range v.mounts {
-		if _, ok := under(m.host, host); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.mounts, func(m viewed) bool {
+		_, ok := under(m.inside, inside)
+		return ok
+	})
 }
+
+// systemTop are the folders of the system that every box shows.
+var systemTop = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
 // under gives the rest of a path below a folder, or of the folder itself.
 func under(folder, path string) (rest string, ok bool) {

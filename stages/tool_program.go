@@ -16,6 +16,7 @@ import (
 	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/weighmaster/weighmaster/kernels/digest"
+	"github.com/weighmaster/weighmaster/stages/isolation"
 )
 
 // program is what a command resolved to: the files that will run, as the box
@@ -25,7 +26,7 @@ type program struct {
 	dependencies []Dependency
 	hashed       map[string]godigest.Digest // by host path
 	order        []string                   // the host paths, as they were hashed
-	further      []string                   // of them, what the box does not show yet
+	further      []isolation.Mount          // of them, what the box does not show yet, at the path that is asked for
 	system       []string                   // libraries that the operating system brings: named, not hashed
 	unresolved   []string                   // libraries that were not found
 
@@ -53,15 +54,15 @@ func resolveProgram(ctx context.Context, c toolCommand, dir string, v view, watc
 		return nil, fmt.Errorf("command: %w", err)
 	}
 	p.path = real
-	if v.shows(c.Program) { // the name by which it is called tells some programs what to be
+	if v.shows(v.inside(c.Program)) { // the name by which it is called tells some programs what to be
 		p.path = c.Program
 	}
-	return p, p.add(real, c.Program, 0)
+	return p, p.add(real, p.path, 0)
 }
 
-// add hashes a program, and what it needs to run: an interpreter for a script, libraries for an ELF file.
+// add hashes a program, called by a host path, and what it needs to run: an interpreter for a script, libraries for an ELF file.
 func (p *program) add(path, called string, depth int) error {
-	if err := p.hash("tool/", path, called); err != nil {
+	if err := p.hash("tool/", path, p.view.inside(called)); err != nil {
 		return err
 	}
 	interpreter, err := shebang(path)
@@ -83,19 +84,19 @@ func (p *program) add(path, called string, depth int) error {
 		if err != nil {
 			return fmt.Errorf("%s: its interpreter: %w", path, err)
 		}
-		if err := p.add(real, found, depth+1); err != nil {
+		if err := p.add(real, found, depth+1); err != nil { // found is the host's: the system's, or below a mount
 			return err
 		}
 	}
 	return nil
 }
 
-// hash takes the digest of a file that will run. Called is the name by which it was found.
-func (p *program) hash(role, path, called string) error {
+// hash takes the digest of a file that will run. Inside is the path in the box by which it is found.
+func (p *program) hash(role, path, inside string) error {
 	if _, done := p.hashed[path]; done {
 		return nil
 	}
-	if err := errors.Join(p.watch.add(path), p.watch.add(called)); err != nil {
+	if err := errors.Join(p.watch.add(path), p.watch.add(p.view.host(inside))); err != nil {
 		return err
 	}
 	sums, err := digest.File(p.ctx, path)
@@ -103,13 +104,10 @@ func (p *program) hash(role, path, called string) error {
 		return err
 	}
 	p.hashed[path], p.order = sums.SHA256, append(p.order, path)
-	if !p.view.shows(path) {
-		p.further = append(p.further, path)
+	if !p.view.shows(inside) {
+		p.further = append(p.further, isolation.Mount{Name: "file/" + filepath.Base(path), Host: path, Inside: inside})
 	}
-	if called != path && !p.view.shows(called) && role == "library/" {
-		p.further = append(p.further, called) // the loader asks for this name
-	}
-	name := role + filepath.Base(called)
+	name := role + filepath.Base(inside)
 	if slices.ContainsFunc(p.dependencies, func(d Dependency) bool { return d.Name == name && d.Digest != sums.SHA256 }) {
 		name += "@" + sums.SHA256.Encoded()[:12]
 	}

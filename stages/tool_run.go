@@ -28,11 +28,21 @@ func execute(ctx, limit context.Context, cmd *exec.Cmd, timeout time.Duration) (
 	stdout, stderr := &headTail{limit: maxLog}, &headTail{limit: maxLog}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, 5*time.Second
 	ownGroup(cmd)
-	err := cmd.Run()
+	started := ownMaxRSS()
+	err := cmd.Start()
+	var peak int64
+	if err == nil {
+		stop := watchPeak(cmd.Process.Pid)
+		err = cmd.Wait()
+		peak = stop()
+	}
 	endGroup(cmd)
-	res := toolResult{Stdout: stdout.bytes(), Stderr: stderr.bytes(), ExitStatus: -1}
+	res := toolResult{Stdout: stdout.bytes(), Stderr: stderr.bytes(), ExitStatus: -1, MaxRSS: peak}
 	if cmd.ProcessState != nil {
-		res.ExitStatus, res.MaxRSS = cmd.ProcessState.ExitCode(), maxRSS(cmd.ProcessState)
+		res.ExitStatus = cmd.ProcessState.ExitCode()
+		if mark := maxRSS(cmd.ProcessState); mark > started { // else it may be this process's, from the fork
+			res.MaxRSS = max(res.MaxRSS, mark)
+		}
 	}
 	var exit *exec.ExitError
 	switch {
