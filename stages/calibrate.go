@@ -245,6 +245,7 @@ func (c *calibrateRun) judge(ctx context.Context, f *os.File, command toolComman
 	all, err := calibration.Finalize(ctx, calibration.Run{
 		Matrix: f, Size: st.Size(), Name: c.with.File, Model: model, Log: res.Stderr, Bound: c.bound(command, out), Selected: selected,
 		Chunks: c.with.Chunks, ChunkSize: c.with.ChunkSize, Devices: strings.Split(c.device(), ","),
+		NoPerplexity: slices.Contains(c.with.Arguments, "--no-ppl"),
 	})
 	if err != nil {
 		return "", fmt.Errorf("calibration: %w", err)

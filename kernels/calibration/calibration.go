@@ -38,6 +38,9 @@ type Run struct {
 	Chunks    int64 // asked for; 0 for as many as the corpus has
 	ChunkSize int64 // tokens
 	Devices   []string
+	// NoPerplexity is the option --no-ppl: nothing waits for the results of a chunk then, and
+	// the tokens at the log's end are those of the last wait, not all of them.
+	NoPerplexity bool
 }
 
 // Reports are what finalizes a matrix, all three passed or none of it.
@@ -126,7 +129,7 @@ const (
 
 // read takes the counts from the matrix and the log; doubt is about what they do not say.
 func read(run Run) (counts, []kernels.Finding) {
-	c := counts{asked: run.Chunks, askedSize: run.ChunkSize, selected: run.Selected, chunks: -1, size: -1, counted: -1}
+	c := counts{partly: run.NoPerplexity, asked: run.Chunks, askedSize: run.ChunkSize, selected: run.Selected, chunks: -1, size: -1, counted: -1}
 	doubt := c.log(run.Log)
 	if run.Selected < 0 {
 		doubt = append(doubt, kernels.Finding{Check: CheckLog, Where: "corpus", Got: "a vocabulary that is not read here", Want: "the tokens of the corpus, counted here"})

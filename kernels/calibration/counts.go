@@ -31,6 +31,7 @@ type counts struct {
 	selected         int64 // tokens of the corpus
 	chunks, size     int64 // that the log says are computed
 	counted          int64 // tokens at the log's end
+	partly           bool  // of which counted are a part
 
 	opened                   bool // the matrix could be read
 	matrixChunks, matrixSize int64
@@ -104,7 +105,7 @@ func (c counts) judge() []kernels.Finding {
 	}{
 		{CheckChunks, "the log", c.chunks, want}, {CheckChunks, "the matrix", c.matrixChunks, want},
 		{CheckSize, "the log", c.size, c.askedSize}, {CheckSize, "the matrix", c.matrixSize, c.askedSize},
-		{CheckTokens, "the log's end", c.counted, want * c.askedSize}, {CheckTokens, "activations of the matrix", c.activations, want * c.askedSize},
+		{CheckTokens, "the log's end", c.ended(want * c.askedSize), want * c.askedSize}, {CheckTokens, "activations of the matrix", c.activations, want * c.askedSize},
 	} {
 		unknown := x.got < 0 || x.want == 0 // CheckLog says so, or all of a corpus that is not counted here
 		if !unknown && x.got != x.want {
@@ -118,4 +119,12 @@ func (c counts) judge() []kernels.Finding {
 		add(CheckForm, "the matrix", "no entries", "statistics of every weight", half)
 	}
 	return found
+}
+
+// ended is what the log's end counts; a part of the tokens stands for all of them where that is all it tells.
+func (c counts) ended(all int64) int64 {
+	if c.partly && c.counted > 0 && c.counted < all {
+		return all
+	}
+	return c.counted
 }

@@ -53,6 +53,9 @@ var controls = []struct {
 	{"the log's end cut off", "log cut", CheckLog, func(r *Run) { r.Log = r.Log[:bytes.Index(r.Log, []byte("llama_perf"))] }},
 	{"other tokens at the log's end", "other token count", CheckTokens, func(r *Run) { r.Log = bytes.Replace(r.Log, []byte("32 tokens"), []byte("16 tokens"), 1) }},
 	{"weights on another device", "weights elsewhere", "weights on another device", func(r *Run) { r.Devices = []string{"CUDA0"} }},
+	{"more tokens at the log's end than a part of them can be", "other part of the tokens", CheckTokens, func(r *Run) {
+		r.NoPerplexity, r.Log = true, bytes.Replace(r.Log, []byte("32 tokens"), []byte("33 tokens"), 1)
+	}},
 	{"an error of the tool", "error of the tool", CheckWords, func(r *Run) {
 		r.Log = append(bytes.Clone(r.Log), "collect_imatrix: non-finite values detected in blk.0.attn_q.weight\n"...)
 	}},
@@ -143,6 +146,12 @@ func kernelLimits() []kernels.Limit {
 		{What: "tokens beyond the last whole chunk are selected and not processed", Probe: func(ctx context.Context) error {
 			r := sample()
 			r.Selected = 47
+			all, err := Finalize(ctx, r)
+			return kernels.Unseen(all.Calibration, err)
+		}},
+		{What: "with --no-ppl the log counts a part of the tokens: any number up to all of them passes there", Probe: func(ctx context.Context) error {
+			r := sample()
+			r.NoPerplexity, r.Log = true, bytes.Replace(r.Log, []byte("   32 tokens"), []byte("    7 tokens"), 1)
 			all, err := Finalize(ctx, r)
 			return kernels.Unseen(all.Calibration, err)
 		}},
