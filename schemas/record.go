@@ -79,8 +79,9 @@ type RecordOutput struct {
 	Steps       []RecordStep     `json:"steps"`
 	TensorTypes map[string]int64 `json:"tensorTypes"` // tensors of each type, as the derivation counted them
 	// Metadata gives the sha256 of what the delivered file's header holds under
-	// each key about tokens and templates: of a string its UTF-8 bytes, else of the
-	// value's RFC 8785 JSON. Empty where the file was not at hand.
+	// each key about tokens and templates (tokenizer.…): of a string its bytes, else
+	// of a little-endian GGUF v3 header without tensors that holds this key alone.
+	// Empty where the file was not at hand, or is no GGUF.
 	Metadata map[string]godigest.Digest `json:"metadata"`
 }
 

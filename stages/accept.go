@@ -84,20 +84,22 @@ func (r *Run) Single(role string) (Artifact, error) {
 // Decide asks the policy, with every report and result that the claims name,
 // and all else that [Extra.Evidence] gathers.
 func Decide(ctx context.Context, run *Run, decision, class string, artifact godigest.Digest) (policy.Decision, error) {
-	if run.Extra == nil {
-		return policy.Decision{}, errors.New("no policy was handed in")
-	}
-	gather := run.Extra.Evidence
-	if gather == nil {
-		gather = func(ctx context.Context, claims []attest.Claim) (policy.Evidence, error) {
-			return PolicyEvidence(ctx, claims, run.Objects)
-		}
-	}
-	ev, err := gather(ctx, run.Claims)
+	ev, err := gather(ctx, run)
 	if err != nil {
 		return policy.Decision{}, err
 	}
 	return policy.Decide(run.Extra.Policy, ev, policy.Question{Decision: decision, Class: class, Artifact: artifact, Policy: run.Extra.PolicyDigest, At: run.Now()})
+}
+
+// gather brings together all that a policy looks at.
+func gather(ctx context.Context, run *Run) (policy.Evidence, error) {
+	if run.Extra == nil {
+		return policy.Evidence{}, errors.New("no policy was handed in")
+	}
+	if run.Extra.Evidence == nil {
+		return PolicyEvidence(ctx, run.Claims, run.Objects)
+	}
+	return run.Extra.Evidence(ctx, run.Claims)
 }
 
 func testResult(subject []*attest.ResourceDescriptor, run *Run, d policy.Decision) (*attest.Statement, error) {

@@ -94,8 +94,9 @@ type Run struct {
 // Extra is handed to the stages that decide or finish: accept, deliver, complete.
 type Extra struct {
 	Policy         schemas.Policy
-	PolicyDigest   godigest.Digest // of policy.yaml's bytes
-	PipelineDigest godigest.Digest // of pipeline.yaml's bytes
+	PolicyDigest   godigest.Digest     // of policy.yaml's bytes
+	PipelineDigest godigest.Digest     // of pipeline.yaml's bytes
+	Stages         []schemas.StageDecl // of pipeline.yaml, as declared
 	Checkpoint     func(ctx context.Context) (string, error)
 	Delivered      string // absolute path of the folder of accepted bytes
 	// Evidence gathers all that a policy looks at: besides the claims and their

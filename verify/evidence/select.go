@@ -29,8 +29,9 @@ func Select(claims []attest.Claim, artifact godigest.Digest) map[godigest.Digest
 			}
 		}
 	}
+	s.addParities()
 	for _, run := range s.all {
-		if s.makesNothingNew(run, artifact) && s.inside(run) && !decides[run.Uses] {
+		if s.makesNothingNew(run, artifact) && (s.inside(run) || run.Uses == "isolate" && s.ranTools()) && !decides[run.Uses] {
 			s.runs[run] = true
 		}
 	}
@@ -39,6 +40,7 @@ func Select(claims []attest.Claim, artifact godigest.Digest) map[godigest.Digest
 			s.bundles[c.Bundle()] = true
 		}
 	}
+	s.addProbes()
 	s.addDecisions(artifact)
 	s.addWithdrawals()
 	return s.bundles
@@ -67,6 +69,44 @@ func (s *selection) up(d godigest.Digest) {
 			if subject.Digest == d && !touches(run, d) {
 				s.runs[run] = true
 				s.upInputs(run)
+			}
+		}
+	}
+}
+
+// addParities adds the comparisons of tokenizers over what the artifact was made
+// of, and how the vocabularies that they looked at were made.
+func (s *selection) addParities() {
+	for _, run := range s.all {
+		if run.Uses == "parity" && slices.ContainsFunc(run.Inputs, func(i policy.NamedDigest) bool { return s.artifacts[i.Digest] }) {
+			s.runs[run] = true
+			s.upInputs(run)
+		}
+	}
+}
+
+// ranTools tells whether a tool may have made anything of what was picked: the
+// probes of boxes belong to it, which are about the machine and no file.
+func (s *selection) ranTools() bool {
+	for run := range s.runs {
+		if slices.ContainsFunc(run.Needs, func(d policy.Dependency) bool {
+			return strings.HasPrefix(d.Name, "tool/") && d.Name != "tool/weighmaster"
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// addProbes adds what was stated about the findings of the picked probes (SCAI).
+func (s *selection) addProbes() {
+	for run := range s.runs {
+		if run.Uses != "isolate" {
+			continue
+		}
+		for _, c := range s.claims {
+			if c.PredicateType() == attest.SCAIType && slices.ContainsFunc(run.Subjects, func(f policy.NamedDigest) bool { return subjectHas(c, f.Digest) }) {
+				s.bundles[c.Bundle()] = true
 			}
 		}
 	}
@@ -106,8 +146,11 @@ func (s *selection) makesNothingNew(run *policy.Run, artifact godigest.Digest) b
 	return true
 }
 
+// evidenceRoles are what the names of evidence objects start with that are no reports.
+var evidenceRoles = []string{"log/", "array/", "record/", "listing/", "box/", "compute/", "machine/"}
+
 func isEvidence(name string) bool {
-	return strings.HasPrefix(name, "log/") || strings.HasPrefix(name, "array/")
+	return slices.ContainsFunc(evidenceRoles, func(role string) bool { return strings.HasPrefix(name, role) })
 }
 
 // addDecisions adds every other claim over the artifact, and what summaries

@@ -79,6 +79,32 @@ func TestWhatIsSelectedIsEnough(t *testing.T) {
 	}
 }
 
+// What the tools were built from, the probes of their box and what was stated of
+// them belong to the artifact before any decision names them; those of other
+// tools and boxes do not.
+func TestSelectTakesToolsAndTheirBoxAlong(t *testing.T) {
+	w := policytest.New(t, fixtures.Policy)
+	policytest.Tools(t, w)
+	w.Drop(t, "q8-accepted", "q8-summary", "q8-delivered", "q8-reloaded", "given-back", "finished", "completion")
+	other := policy.NamedDigest{Name: "other-source/", Digest: godigest.FromString("another tool's source")}
+	w.Add(t, "", &policytest.Step{Name: "other-source", Uses: "patch", By: []string{policytest.Producer}, Outputs: []policy.NamedDigest{other}, Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{}}})
+	s := w.Sign(t)
+	chosen := evidence.Select(s.Claims, policytest.Artifact.Digest)
+	ev := policy.Evidence{Objects: s.Objects}
+	for _, c := range s.Claims {
+		if chosen[c.Bundle()] {
+			ev.Claims = append(ev.Claims, c)
+		}
+	}
+	if len(ev.Claims) != len(s.Claims)-1 || chosen[s.Claim(t, "other-source").Bundle()] {
+		t.Errorf("%d of %d claims are chosen, want all but another tool's source", len(ev.Claims), len(s.Claims))
+	}
+	d, err := policy.Decide(w.Policy, ev, policy.Question{Decision: policy.Accept, Class: policytest.Class, Artifact: policytest.Artifact.Digest, Policy: w.PolicyDigest()})
+	if err != nil || d.Verdict != schemas.Passed {
+		t.Errorf("got %s, %v: %v", d.Verdict, err, d.Failures())
+	}
+}
+
 // TestSelectFollowsDecisionsToTheirEnd takes along what a decision rests on by
 // way of a decision over another artifact.
 func TestSelectFollowsDecisionsToTheirEnd(t *testing.T) {
