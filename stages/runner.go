@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -53,7 +54,9 @@ type Runner struct {
 	// Interval is the time between two samples of the machine and two words of
 	// progress in work/progress. Neither is kept when zero.
 	Interval time.Duration
-	Observe  func(Event) // told of each stage's start, progress and end; optional
+	Observe  func(Event) // told of each stage's start, progress and end, never twice at a time; optional
+
+	observing *sync.Mutex // made by Run
 }
 
 // Event is one thing that happened during a run.
@@ -90,6 +93,7 @@ func (e *StageError) Error() string {
 // Run runs every stage that the ledger does not already prove complete.
 // It returns the artifacts by stage name.
 func (r *Runner) Run(ctx context.Context) (map[string]Artifact, error) {
+	r.observing = &sync.Mutex{}
 	order, err := Order(r.Pipeline)
 	if err != nil {
 		return nil, err
@@ -169,6 +173,8 @@ func (r *Runner) external(decl schemas.StageDecl) schemas.ExternalParameters {
 
 func (r *Runner) observe(e Event) {
 	if r.Observe != nil {
+		r.observing.Lock() // samples come from beside the stage
+		defer r.observing.Unlock()
 		r.Observe(e)
 	}
 }

@@ -169,6 +169,7 @@ func (a *app) demoRun(ctx context.Context, endpoint string) ([]string, error) {
 		return nil, err
 	}
 	defer p.close()
+	a.machineRoot = p.dir
 	runner, err := a.runner(ctx, p)
 	if err != nil {
 		return nil, err
@@ -179,6 +180,7 @@ func (a *app) demoRun(ctx context.Context, endpoint string) ([]string, error) {
 		}
 		return ""
 	}}
+	runner.MachineRoot = "" // its model is small: no heavy job, for which others would wait
 	runner.Observe = func(e stages.Event) {
 		if line := stageLine(e); line != "" {
 			a.printf("%s\n", line)

@@ -41,6 +41,7 @@ func (a *app) execCommand() *cobra.Command {
 			return a.runPipeline(cmd.Context(), func(schemas.Pipeline) ([]string, error) { return []string{name}, nil }, []schemas.StageDecl{decl})
 		},
 	}
+	a.waitFlag(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "the stage's name (required)")
 	cmd.Flags().StringVar(&signer, "signer", "producer", "whose key signs")
 	cmd.Flags().StringArrayVar(&outputs, "output", nil, "a file that the command must make (repeat)")

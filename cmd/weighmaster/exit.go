@@ -62,7 +62,7 @@ func exitCode(err error) int {
 	case errors.As(err, &exit):
 		return exit.code
 	case errors.As(err, &stage):
-		if stage.Verdict == schemas.Failed {
+		if stage.Verdict == schemas.Failed && !stage.Stopped {
 			return exitFalse
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +23,7 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "weighmaster: %v\n", err)
 		return exitUndecided
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := stoppable(context.Background(), os.Stderr)
 	defer stop()
 	a := &app{out: os.Stdout, err: os.Stderr, in: os.Stdin}
 	root := a.root()
@@ -48,15 +46,19 @@ func (a *app) sayError(err error) {
 
 // app is what the verbs share: where to read and write, and the flags of every verb.
 type app struct {
-	in        io.Reader
-	out, err  io.Writer
-	json      bool
-	quiet     bool
-	project   string
-	machine   string // this machine's name in pipelines
-	ledger    string
-	ownLedger bool // another project's: --ledger says where this one's is
-	progress  string
+	in       io.Reader
+	out, err io.Writer
+	json     bool
+	quiet    bool
+	project  string
+	machine  string // this machine's name in pipelines
+
+	machineRoot string // --machine-root
+	noWait      bool   // --no-wait
+	keepGoing   bool   // --keep-going
+	ledger      string
+	ownLedger   bool // another project's: --ledger says where this one's is
+	progress    string
 
 	passwordFD   string // --password-fd, a number; empty without it
 	fdPassword   []byte // what was read from it
@@ -73,7 +75,7 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if a.progress != "plain" && a.progress != "json" && a.progress != "off" {
+			if a.progress != "" && a.progress != "plain" && a.progress != "json" && a.progress != "off" {
 				return usage("--progress: got %q, want plain, json or off", a.progress)
 			}
 			if err := cmd.ValidateRequiredFlags(); err != nil {
@@ -93,8 +95,9 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.quiet, "quiet", false, "print nothing but the answer's exit code and errors")
 	flags.StringVar(&a.project, "project", "", "the project folder (default: found from the current folder upwards)")
 	flags.StringVar(&a.machine, "machine", os.Getenv(machineVariable), "this machine's name in pipeline.yaml; stages of other machines are never run here (default: "+machineVariable+")")
+	flags.StringVar(&a.machineRoot, "machine-root", os.Getenv(machineRootVariable), "the folder, on a local disk, whose lock lets one heavy stage run at a time on this machine (default: "+machineRootVariable+", or the user's state folder)")
 	flags.StringVar(&a.ledger, "ledger", "", "the ledger's URL, postgres://… (default: "+ledgerVariable+", or the project's own "+ledgerFile+")")
-	flags.StringVar(&a.progress, "progress", "plain", "progress on standard error: plain, json or off")
+	flags.StringVar(&a.progress, "progress", "", "progress on standard error: plain, json or off (default: a bar on a terminal, else plain)")
 	flags.StringVar(&a.passwordFD, "password-fd", "", "read the keys' password from this open file, a number (default: the environment, else the terminal)")
 	flags.StringVar(&a.timestampURL, "timestamp-url", "", "ask this RFC 3161 authority for a timestamp over each signature (default: nobody is asked)")
 	root.AddCommand(

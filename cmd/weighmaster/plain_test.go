@@ -42,12 +42,13 @@ func plainFolder() (string, error) {
 	return plain.dir, plain.err
 }
 
-// usePlain lets a script run weighmaster without the race detector.
+// usePlain lets a script run weighmaster without the race detector, on a machine of its own.
 func usePlain(env *testscript.Env) error {
 	dir, err := plainFolder()
 	if err != nil {
 		return err
 	}
+	env.Setenv(machineRootVariable, filepath.Join(env.WorkDir, ".machine"))
 	env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH"))
 	return nil
 }

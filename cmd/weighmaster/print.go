@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages"
@@ -42,7 +43,8 @@ func mark(v schemas.Verdict) string {
 	return "??? "
 }
 
-// observer prints a line a stage on standard error, or events as JSON Lines.
+// observer prints a line a stage on standard error, on a terminal with a bar
+// while it runs, or events as JSON Lines.
 func (a *app) observer() func(stages.Event) {
 	switch {
 	case a.progress == "off" || (a.quiet && a.progress != "json"):
@@ -50,9 +52,15 @@ func (a *app) observer() func(stages.Event) {
 	case a.progress == "json":
 		enc := json.NewEncoder(a.err)
 		return func(e stages.Event) {
-			_ = enc.Encode(map[string]any{"stage": e.Stage, "uses": e.Uses, "kind": e.Kind, "message": e.Message, "done": e.Done, "total": e.Total,
-				"seconds": e.Elapsed.Seconds(), "verdict": e.Verdict, "failure": e.Failure, "planted": e.Controls.Planted, "red": e.Controls.Red})
+			line := map[string]any{"stage": e.Stage, "uses": e.Uses, "kind": e.Kind, "message": e.Message, "done": e.Done, "total": e.Total,
+				"seconds": e.Elapsed.Seconds(), "verdict": e.Verdict, "failure": e.Failure, "planted": e.Controls.Planted, "red": e.Controls.Red}
+			if e.Sample != nil {
+				line["sample"] = e.Sample
+			}
+			_ = enc.Encode(line)
 		}
+	case a.progress == "" && isTerminal(a.err):
+		return (&bars{w: a.err, pace: 100 * time.Millisecond}).observe
 	}
 	return func(e stages.Event) {
 		if line := stageLine(e); line != "" {
@@ -61,13 +69,18 @@ func (a *app) observer() func(stages.Event) {
 	}
 }
 
-// stageLine is one stage's line: name, time, verdict, controls. Empty for events that are not an end.
+// stageLine is one stage's line: name, time, verdict, controls; or what else is
+// to be said of it. Empty for events that tell nothing that lasts.
 func stageLine(e stages.Event) string {
 	controls := "no controls"
 	if e.Controls.Planted > 0 {
 		controls = fmt.Sprintf("controls %d/%d red", e.Controls.Red, e.Controls.Planted)
 	}
 	switch e.Kind {
+	case "skipped", "waiting", "interrupted":
+		return fmt.Sprintf("---  %-18s %-9s %s: %s", e.Stage, e.Uses, e.Kind, e.Message)
+	case "notice":
+		return strings.TrimSpace("note " + e.Stage + " " + e.Message)
 	case "resumed":
 		return fmt.Sprintf("%s %-18s %-9s complete already, by the ledger", mark(schemas.Passed), e.Stage, e.Uses)
 	case "finished":

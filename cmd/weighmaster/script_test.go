@@ -29,7 +29,22 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitUndecided)
 	}
-	testscript.Main(m, keyServices(map[string]func(){"weighmaster": func() { os.Exit(run()) }}))
+	testscript.Main(onOwnMachine{m}, keyServices(map[string]func(){"weighmaster": func() { os.Exit(run()) }}))
+}
+
+// onOwnMachine gives the tests a machine of their own: none waits for what else
+// runs here, and none leaves anything in a home.
+type onOwnMachine struct{ m *testing.M }
+
+func (o onOwnMachine) Run() int {
+	root, err := os.MkdirTemp("", "machine-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitUndecided
+	}
+	defer os.RemoveAll(root)
+	os.Setenv(machineRootVariable, root)
+	return o.m.Run()
 }
 
 // runSelf runs weighmaster as a process of its own, which some stages need: they start themselves again.

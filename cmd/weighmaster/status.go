@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,15 +22,27 @@ type stageStatus struct {
 }
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Show each stage's newest recorded run and what lies about unfinished", Args: cobra.NoArgs,
-		Example: "  weighmaster status\n  weighmaster --project my-model status --json",
+	var watch bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show each stage's newest recorded run, what runs and what lies about unfinished", Args: cobra.NoArgs,
+		Long: "Status shows each stage's newest recorded run, and of the stages that have no end yet what they last said of themselves: bytes, rate, time left, the last sample of\n" +
+			"the machine. A stage is called running only while the very process that wrote lately is there, by its boot, pid and start; else it is called stale, stopped or interrupted.",
+		Example: "  weighmaster status\n  weighmaster --project my-model status --json\n  weighmaster status --watch",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := a.open(cmd.Context(), false)
 			if err != nil {
 				return err
 			}
 			defer p.close()
+			if every < 100*time.Millisecond {
+				return usage("--every: got %s, want at least 100ms", every)
+			}
+			if watch {
+				if err := a.watch(cmd.Context(), p, every); err != nil || a.json {
+					return err
+				}
+			}
 			pipeline, _, err := p.readPipeline()
 			if err != nil {
 				return err
@@ -64,13 +77,20 @@ func (a *app) statusCommand() *cobra.Command {
 				return err
 			}
 			back, fallen := now.back(), now.decisions("")
-			return a.answer(map[string]any{"stages": list, "partials": partials, "withdrawn": back, "fallen": fallen}, func() {
+			running, faults := p.running(time.Now())
+			return a.answer(map[string]any{"stages": list, "running": running, "partials": partials, "withdrawn": back, "fallen": fallen}, func() {
 				for _, s := range list {
 					if s.Runs == 0 {
 						a.printf("---  %-18s %-9s not run\n", s.Stage, s.Uses)
 						continue
 					}
 					a.printf("%s %-18s %-9s %s %s\n", mark(s.Verdict), s.Stage, s.Uses, s.Verdict, s.Failure)
+				}
+				for _, s := range running {
+					a.printf("%s\n", s.line())
+				}
+				for _, f := range faults {
+					a.printf("%s\n", f)
 				}
 				for _, t := range back {
 					t.print(a)
@@ -84,6 +104,9 @@ func (a *app) statusCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show the running stages until none is left, then the rest")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "with --watch: the time between two looks")
+	return cmd
 }
 
 // unplanned are recorded runs of stages that the pipeline does not name, such as those of exec.
