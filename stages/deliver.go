@@ -2,276 +2,191 @@ package stages
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	vsa "github.com/in-toto/attestation/go/predicates/vsa/v1"
-	godigest "github.com/opencontainers/go-digest"
-	"google.golang.org/protobuf/encoding/protojson"
+	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 
-	"github.com/weighmaster/weighmaster/attest"
-	"github.com/weighmaster/weighmaster/kernels/digest"
-	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages/hub"
+	"github.com/weighmaster/weighmaster/stages/registry"
+	"github.com/weighmaster/weighmaster/stages/remote"
 )
 
-// Deliver copies accepted bytes to the folder of delivered files. Input role:
-// artifact, a single file. The output is the file at its destination.
+// Deliver copies accepted bytes to the folder of delivered files or another
+// one, to another machine over ssh, or into an OCI registry; or it fetches them
+// from there. Input role: artifact, a single file, whose bytes need not be here
+// where they are fetched. The output is the file at its destination.
 type Deliver struct{}
 
 // Uses implements [Stage].
 func (Deliver) Uses() string { return "deliver" }
 
+// TakesRemote implements [RemoteTaker].
+func (Deliver) TakesRemote() {}
+
+type deliverWith struct {
+	To        string `json:"to"`
+	From      string `json:"from"`
+	Via       string `json:"via"`
+	Config    string `json:"config"`
+	PlainHTTP bool   `json:"plainHTTP"`
+}
+
+// leaves tells whether the bytes go to another machine or a registry.
+func (w deliverWith) leaves() bool {
+	return strings.HasPrefix(w.To, remote.Scheme) || strings.HasPrefix(w.To, registry.Scheme)
+}
+
+// delivery is one file on its way.
+type delivery struct {
+	run  *Run
+	with deliverWith
+	file Artifact
+	name string
+	out  *Outcome
+}
+
 // Run implements [Stage].
 func (Deliver) Run(ctx context.Context, run *Run) (*Outcome, error) {
-	artifact, err := run.Single("artifact")
-	if err != nil {
+	d := delivery{run: run}
+	if err := decodeWith(run, &d.with); err != nil {
+		return nil, err
+	}
+	if err := d.with.check(run.Stage); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.file, err = run.Single("artifact"); err != nil {
 		return nil, err
 	}
 	if run.Extra == nil || run.Extra.Delivered == "" {
 		return nil, fmt.Errorf("stage %s: no policy and destination were handed in", run.Stage)
 	}
-	name := path.Base(artifact.Files[0].Name)
-	if err := hub.CheckName(name); err != nil {
+	d.name = path.Base(d.file.Files[0].Name)
+	if err := hub.CheckName(d.name); err != nil {
 		return nil, err
 	}
-	out := &Outcome{Facts: map[string]string{"destination": name}, Internal: map[string]any{}}
-	by, refused := accepted(run, artifact.Digest)
+	if d.file.Remote && d.with.From == "" {
+		return nil, fmt.Errorf("stage %s: the bytes of %s (%s) are on another machine; say where with from: (ssh://… or oci://…)", run.Stage, d.file.Name, d.file.Digest)
+	}
+	d.out = &Outcome{Facts: map[string]string{schemas.FactDestination: d.name}, Internal: map[string]any{}}
+	by, refused := accepted(run, d.file.Digest)
 	if refused != nil {
-		out.Verdict, out.Failure = refused.verdict, refused.Error()
-		return out, nil
+		d.out.Verdict, d.out.Failure = refused.verdict, refused.Error()
+		return d.out, nil
 	}
-	out.Internal["acceptedBy"] = by
-	resumed, err := deliverTo(ctx, run, artifact, filepath.Join(run.Extra.Delivered, name))
+	d.out.Internal["acceptedBy"] = by
+	sources, err := CompareSources(run.Claims)
 	if err != nil {
-		return out, err
+		d.out.Verdict, d.out.Failure = schemas.Failed, err.Error()
+		return d.out, nil
 	}
-	out.Facts["resumed"] = strconv.FormatInt(resumed, 10) + " bytes"
-	f, err := readFile(ctx, name, filepath.Join(run.Extra.Delivered, name))
-	if err != nil {
-		return out, err
+	d.fact(schemas.FactSources, sources)
+	if err := d.transfer(ctx); err != nil {
+		return d.out, err
 	}
-	delivered := FileArtifact(f)
-	out.Output, out.Verdict = &delivered, schemas.Passed
-	return out, nil
+	d.out.Verdict = schemas.Passed
+	return d.out, nil
 }
 
-// notAccepted says why bytes may not be delivered.
-type notAccepted struct {
-	verdict schemas.Verdict
-	why     string
-}
-
-func (e *notAccepted) Error() string { return e.why + "; only accepted bytes are delivered" }
-
-// accepted finds the acceptance of exactly these bytes under exactly this
-// policy: VSAs by those who may accept, as many as the policy wants. The newest
-// word counts: a later refusal or a withdrawal takes an acceptance back. It
-// returns the functionaries.
-func accepted(run *Run, artifact godigest.Digest) ([]string, *notAccepted) {
-	rule, ok := run.Extra.Policy.Decisions[policy.Accept]
-	if !ok || rule.Threshold < 1 {
-		return nil, &notAccepted{schemas.Undecided, "the policy has no decision accept with a threshold"}
-	}
-	withdrawn := withdrawnClaims(run.Claims)
-	var last *notAccepted
-	var by []string
-	keys := map[godigest.Digest]bool{}
-	for _, c := range run.Claims {
-		if c.PredicateType() != attest.VSAType || !hasSubject(c, artifact) || !slices.Contains(rule.Functionaries, c.Functionary()) {
-			continue
-		}
-		if last = judgeAcceptance(run, c, withdrawn); last != nil {
-			by, keys = nil, map[godigest.Digest]bool{}
-			continue
-		}
-		if !keys[c.Key()] && !slices.Contains(by, c.Functionary()) {
-			keys[c.Key()] = true
-			by = append(by, c.Functionary())
-		}
-	}
+// check refuses parameters that do not go together.
+func (w deliverWith) check(stage string) error {
+	ssh := strings.HasPrefix(w.To, remote.Scheme) || strings.HasPrefix(w.From, remote.Scheme)
+	oci := strings.HasPrefix(w.To, registry.Scheme) || strings.HasPrefix(w.From, registry.Scheme)
 	switch {
-	case last != nil:
-		return nil, last
-	case len(by) == 0:
-		return nil, &notAccepted{schemas.Undecided, fmt.Sprintf("no acceptance of %s by %v", artifact, rule.Functionaries)}
-	case len(by) < rule.Threshold:
-		return nil, &notAccepted{schemas.Undecided, fmt.Sprintf("%s is accepted by %v, want %d functionaries", artifact, by, rule.Threshold)}
-	}
-	return by, nil
-}
-
-func judgeAcceptance(run *Run, c attest.Claim, withdrawn map[godigest.Digest]string) *notAccepted {
-	no := func(format string, args ...any) *notAccepted {
-		return &notAccepted{schemas.Failed, fmt.Sprintf("claim %s: ", c.PAE()) + fmt.Sprintf(format, args...)}
-	}
-	if reason, gone := withdrawn[c.PAE()]; gone {
-		return no("the acceptance was withdrawn: %s", reason)
-	}
-	var s vsa.VerificationSummary
-	if err := protojson.Unmarshal(c.Predicate(), &s); err != nil {
-		return no("the summary cannot be read: %v", err)
-	}
-	switch decided := s.GetPolicy().GetDigest()["sha256"]; {
-	case s.GetVerificationResult() != "PASSED":
-		return no("the newest decision is %q, want PASSED", s.GetVerificationResult())
-	case !slices.Contains(s.GetVerifiedLevels(), policy.LevelAccepted):
-		return no("levels %v, want %s", s.GetVerifiedLevels(), policy.LevelAccepted)
-	case decided == "" || decided != run.Extra.PolicyDigest.Encoded():
-		return no("decided under policy sha256:%s, want %s", decided, run.Extra.PolicyDigest)
-	case !strings.HasPrefix(s.GetPolicy().GetUri(), policy.DecisionURI(run.Extra.Policy.Name, policy.Accept, "")):
-		return no("a decision %q, want one of %s", s.GetPolicy().GetUri(), policy.DecisionURI(run.Extra.Policy.Name, policy.Accept, "<class>"))
-	}
-	if pae, reason, gone := withdrawnBelow(&s, run.Claims, withdrawn, map[string]bool{}); gone {
-		return no("it rests on claim %s, withdrawn: %s", pae, reason)
+	case w.From != "" && w.leaves():
+		return fmt.Errorf("stage %s: from: and to: both name another place; fetch the file here first, in a stage of its own", stage)
+	case !w.leaves() && strings.Contains(w.To, "://"):
+		return fmt.Errorf("stage %s: to: %.200q: want a folder, ssh:// or oci://", stage, w.To)
+	case (w.Via != "" || w.Config != "") && !ssh:
+		return fmt.Errorf("stage %s: via: and config: are for ssh:// alone", stage)
+	case w.PlainHTTP && !oci:
+		return fmt.Errorf("stage %s: plainHTTP: is for oci:// alone", stage)
 	}
 	return nil
 }
 
-// withdrawnBelow looks for a withdrawn claim that a summary rests on, also by
-// way of other summaries.
-func withdrawnBelow(s *vsa.VerificationSummary, claims []attest.Claim, withdrawn map[godigest.Digest]string, seen map[string]bool) (godigest.Digest, string, bool) {
-	for _, a := range s.GetInputAttestations() {
-		bundle := a.GetDigest()["sha256"]
-		if seen[bundle] {
-			continue
-		}
-		seen[bundle] = true
-		for _, c := range claims {
-			if c.Bundle().Encoded() != bundle {
-				continue
-			}
-			if reason, gone := withdrawn[c.PAE()]; gone {
-				return c.PAE(), reason, true
-			}
-			var next vsa.VerificationSummary
-			if c.PredicateType() != attest.VSAType || protojson.Unmarshal(c.Predicate(), &next) != nil {
-				continue
-			}
-			if pae, reason, gone := withdrawnBelow(&next, claims, withdrawn, seen); gone {
-				return pae, reason, true
-			}
-		}
+// transfer moves the bytes and describes them at their destination.
+func (d *delivery) transfer(ctx context.Context) error {
+	switch {
+	case strings.HasPrefix(d.with.To, remote.Scheme):
+		return d.toMachine(ctx)
+	case strings.HasPrefix(d.with.To, registry.Scheme):
+		return d.toRegistry(ctx)
+	case strings.HasPrefix(d.with.From, remote.Scheme):
+		return d.fetch(ctx, d.fromMachine)
+	case strings.HasPrefix(d.with.From, registry.Scheme):
+		return d.fetch(ctx, d.fromRegistry)
 	}
-	return "", "", false
-}
-
-func hasSubject(c attest.Claim, d godigest.Digest) bool {
-	return slices.ContainsFunc(c.Statement().GetSubject(), func(s *attest.ResourceDescriptor) bool {
-		return s.GetDigest()["sha256"] == d.Encoded()
-	})
-}
-
-// withdrawnClaims gives the reason by the withdrawn claim.
-func withdrawnClaims(claims []attest.Claim) map[godigest.Digest]string {
-	gone := map[godigest.Digest]string{}
-	for _, c := range claims {
-		var w schemas.Withdrawal
-		if c.PredicateType() == attest.WithdrawalType && schemas.DecodeJSON(schemas.WithdrawalURI, c.Predicate(), &w) == nil {
-			gone[w.Claim] = w.Reason
-		}
-	}
-	return gone
-}
-
-// deliverTo makes dest hold exactly the artifact's bytes. It returns how many
-// were there already. The whole destination is hashed after it was made durable
-// and before it gets its name.
-func deliverTo(ctx context.Context, run *Run, a Artifact, dest string) (resumed int64, err error) {
-	size := a.Files[0].Sums.Size
-	if err := os.MkdirAll(filepath.Dir(dest), 0o755); err != nil {
-		return 0, err
-	}
-	if st, err := os.Lstat(dest); err == nil {
-		if !st.Mode().IsRegular() {
-			return 0, fmt.Errorf("%s: there is something else than a file; move it away", dest)
-		}
-		return size, sameBytes(ctx, dest, a.Digest, "a different file is already delivered under this name; it is never written over: move it away or deliver under another name")
-	}
-	partial := dest + ".partial"
-	resumed, err = copyOnto(ctx, run, a.Path, partial)
-	if err != nil {
-		return resumed, fmt.Errorf("deliver %s: %w", filepath.Base(dest), err)
-	}
-	if err := sameBytes(ctx, partial, a.Digest, "the bytes at the destination are not those that were accepted; the partial file is kept"); err != nil {
-		return resumed, err
-	}
-	return resumed, publish(partial, dest)
-}
-
-func sameBytes(ctx context.Context, path string, want godigest.Digest, hint string) error {
-	sums, err := digest.File(ctx, path)
+	dest := filepath.Join(d.folder(), d.name)
+	resumed, err := deliverTo(ctx, d.run, d.file, dest)
 	if err != nil {
 		return err
 	}
-	if sums.SHA256 != want {
-		return fmt.Errorf("%s: got %s, want %s; %s", path, sums.SHA256, want, hint)
+	d.fact(schemas.FactVia, "folder")
+	return d.arrived(ctx, dest, resumed)
+}
+
+// folder is where files on this machine go.
+func (d *delivery) folder() string { return deliveredTo(d.run, d.with) }
+
+func deliveredTo(run *Run, with deliverWith) string {
+	if with.To == "" {
+		return run.Extra.Delivered
 	}
+	return below(run.Project, with.To)
+}
+
+// arrived hashes the file at its destination on this machine.
+func (d *delivery) arrived(ctx context.Context, dest string, resumed int64) error {
+	f, err := readFile(ctx, d.name, dest)
+	if err != nil {
+		return err
+	}
+	if f.Sums.SHA256 != d.file.Digest {
+		return fmt.Errorf("%s: got %s, want %s; it changed after it was delivered", dest, f.Sums.SHA256, d.file.Digest)
+	}
+	d.fact(schemas.FactResumed, strconv.FormatInt(resumed, 10)+" bytes")
+	d.fact(schemas.FactSize, strconv.FormatInt(f.Sums.Size, 10))
+	d.fact(schemas.FactLocalDigest, f.Sums.SHA256.String())
+	a := FileArtifact(f)
+	d.out.Output = &a
 	return nil
 }
 
-// copyOnto copies source to partial, onto what is there if that is a prefix of the source.
-func copyOnto(ctx context.Context, run *Run, source, partial string) (from int64, err error) {
-	src, err := os.Open(source)
-	if err != nil {
-		return 0, err
-	}
-	defer src.Close()
-	st, err := src.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if p, err := os.Lstat(partial); err == nil && !p.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s: not a regular file; move it away", partial)
-	} else if err == nil && p.Mode().Perm()&0o200 == 0 {
-		if err := os.Chmod(partial, 0o644); err != nil {
-			return 0, err
-		}
-	}
-	dst, err := os.OpenFile(partial, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, dst.Close()) }()
-	if from, err = prefixOf(ctx, dst, src, st.Size()); err != nil {
-		return 0, err
-	}
-	if err := dst.Truncate(from); err != nil {
-		return from, err
-	}
-	for _, f := range []*os.File{src, dst} {
-		if _, err := f.Seek(from, io.SeekStart); err != nil {
-			return from, err
-		}
-	}
-	w := &progressWriter{ctx: ctx, w: dst, run: run, what: "delivering", done: from, total: st.Size()}
-	if _, err := io.Copy(w, src); err != nil {
-		return from, err
-	}
-	return from, finish(dst)
+// left describes a file that is on another machine now.
+func (d *delivery) left(resumed int64) {
+	d.fact(schemas.FactResumed, strconv.FormatInt(resumed, 10)+" bytes")
+	d.fact(schemas.FactSize, strconv.FormatInt(d.file.Files[0].Sums.Size, 10))
+	d.out.Output = &Artifact{Name: d.name, Digest: d.file.Digest, Remote: true, Files: []File{{Name: d.name, Sums: d.file.Files[0].Sums}}}
 }
 
-// prefixOf returns the length of dst where all of it is a prefix of src, else 0.
-func prefixOf(ctx context.Context, dst, src *os.File, size int64) (int64, error) {
-	st, err := dst.Stat()
-	if err != nil || st.Size() == 0 || st.Size() > size {
-		return 0, err
+// fact notes what was found in the result, and in the signed Statement itself.
+func (d *delivery) fact(name, value string) {
+	d.out.Facts[name], d.out.Internal[name] = value, value
+}
+
+// progress tells how far the bytes are, now and then.
+func (d *delivery) progress(what string) func(done, total int64) {
+	var next int64
+	return func(done, total int64) {
+		if d.run.Progress != nil && (done >= next || done == total) {
+			next = done + writtenStep
+			d.run.Progress(what, done, total)
+		}
 	}
-	have, err := digest.SHA256(ctx, dst, st.Size())
-	if err != nil {
-		return 0, err
+}
+
+// deliveryOutput is what a recorded delivery left: elsewhere for what went to
+// another place, whose evidence alone is here.
+func deliveryOutput(p *provenance.Provenance, run *Run) (dir string, left bool) {
+	var with deliverWith
+	if p.GetBuildDefinition().GetBuildType() != schemas.BuildType("deliver") || decodeWith(run, &with) != nil {
+		return "", false
 	}
-	want, err := digest.SHA256(ctx, io.NewSectionReader(src, 0, st.Size()), st.Size())
-	if err != nil || have != want {
-		return 0, err
-	}
-	return st.Size(), nil
+	return deliveredTo(run, with), with.leaves()
 }

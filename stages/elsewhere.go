@@ -75,12 +75,10 @@ func (r *Runner) proven(ctx context.Context, run *Run, external schemas.External
 	if !r.passed(ctx, p) {
 		return nil, no("its newest run (claim %s) did not pass, or its result and reports are not in this evidence store", c.PAE())
 	}
-	if out, here := outputOf(ctx, c, p, run); here {
+	if out, here := r.outputOf(ctx, c, p, run); here {
 		return out, nil
 	}
-	a := remoteArtifact(c)
-	a.knowSize(r.factsOf(ctx, p)[schemas.FactSize])
-	return &a, nil
+	return r.remoteArtifact(ctx, c, p), nil
 }
 
 // declared finds the newest provenance of a declaration, in canonical JSON.
@@ -131,12 +129,15 @@ func otherInputs(p *provenance.Provenance, inputs map[string]Artifact) string {
 }
 
 // remoteArtifact is a claim's output as its Statement has it.
-func remoteArtifact(c attest.Claim) Artifact {
+func (r *Runner) remoteArtifact(ctx context.Context, c attest.Claim, p *provenance.Provenance) *Artifact {
 	list := c.Statement().GetSubject()
 	name, folder := strings.CutSuffix(list[0].GetName(), "/")
-	a := Artifact{Name: name, Digest: subjectDigest(list[0]), Multi: folder, Remote: true}
+	a := &Artifact{Name: name, Digest: subjectDigest(list[0]), Multi: folder, Remote: true}
 	if !folder {
 		a.Files = []File{{Name: name, Sums: claimedSums(list[0])}}
+		if n, err := strconv.ParseInt(r.factsOf(ctx, p)[schemas.FactSize], 10, 64); err == nil && n >= 0 {
+			a.Files[0].Sums.Size = n
+		}
 		return a
 	}
 	for _, s := range list[1:] {
@@ -153,13 +154,6 @@ func claimedSums(s *attest.ResourceDescriptor) digest.Sums {
 
 func subjectDigest(s *attest.ResourceDescriptor) godigest.Digest {
 	return godigest.NewDigestFromEncoded(godigest.SHA256, s.GetDigest()["sha256"])
-}
-
-// knowSize takes the size of a single file from a fact in bytes, if it is one.
-func (a *Artifact) knowSize(fact string) {
-	if n, err := strconv.ParseInt(fact, 10, 64); err == nil && n >= 0 && !a.Multi {
-		a.Files[0].Sums.Size = n
-	}
 }
 
 // factsOf are the facts of a run's result; none if it cannot be read.

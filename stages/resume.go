@@ -47,7 +47,7 @@ func (r *Runner) resume(ctx context.Context, stage Stage, run *Run, external sch
 	if _, gone := withdrawnClaims(run.Claims)[c.PAE()]; gone || c.Functionary() != signer || !sameDependencies(p, wantDeps) || !r.passed(ctx, p) {
 		return nil, false
 	}
-	return outputOf(ctx, c, p, run)
+	return r.outputOf(ctx, c, p, run)
 }
 
 func expectedDependencies(ctx context.Context, stage Stage, run *Run) (map[string]godigest.Digest, bool) {
@@ -102,7 +102,7 @@ func (r *Runner) passed(ctx context.Context, p *provenance.Provenance) bool {
 
 // outputOf finds the claimed output in the stage's folder and hashes it. An
 // examination has no output of its own: it is about its byproducts, which are in the store.
-func outputOf(ctx context.Context, c attest.Claim, p *provenance.Provenance, run *Run) (*Artifact, bool) {
+func (r *Runner) outputOf(ctx context.Context, c attest.Claim, p *provenance.Provenance, run *Run) (*Artifact, bool) {
 	first := c.Statement().GetSubject()[0]
 	want := first.GetDigest()["sha256"]
 	for _, b := range p.GetRunDetails().GetByproducts() {
@@ -110,11 +110,15 @@ func outputOf(ctx context.Context, c attest.Claim, p *provenance.Provenance, run
 			return nil, true
 		}
 	}
+	delivered, left := deliveryOutput(p, run)
+	if left {
+		return r.remoteArtifact(ctx, c, p), true
+	}
 	if name, folder := strings.CutSuffix(first.GetName(), "/"); folder {
 		a, err := FolderArtifact(ctx, name, filepath.Join(run.Dir, name))
 		return &a, err == nil && a.Digest.Encoded() == want
 	}
-	for _, dir := range []string{run.Dir, run.Extra.Delivered} {
+	for _, dir := range []string{run.Dir, delivered} {
 		if dir == "" {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages/registry"
 )
 
 // Stage is one stage type.
@@ -102,6 +103,9 @@ type Extra struct {
 	// Evidence gathers all that a policy looks at: besides the claims and their
 	// objects, what the log vouches for. Nil: the claims and their objects alone.
 	Evidence func(ctx context.Context, claims []attest.Claim) (policy.Evidence, error)
+	// Attachment gathers the public evidence that travels with a file into a
+	// registry. Nil: nothing is delivered into one.
+	Attachment func(ctx context.Context, file Artifact) (registry.Evidence, error)
 }
 
 // Outcome is what a run gave.

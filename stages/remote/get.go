@@ -33,7 +33,7 @@ func (c *Conn) Get(ctx context.Context, source string, want godigest.Digest, par
 	if first != want {
 		return t, size, &OtherBytesError{c.at.String(), source, first, want, "the other machine has other bytes than those that were accepted; nothing was fetched"}
 	}
-	dst, err := openPartial(partial)
+	dst, err := OpenPartial(partial)
 	if err != nil {
 		return t, size, err
 	}
@@ -125,7 +125,9 @@ func (c *Conn) localPrefix(ctx context.Context, source string, size int64, dst *
 	return st.Size(), nil
 }
 
-func openPartial(partial string) (*os.File, error) {
+// OpenPartial opens a partial file here for reading and writing, and makes it
+// if there is none. Something else than a regular file is an error.
+func OpenPartial(partial string) (*os.File, error) {
 	switch st, err := os.Lstat(partial); {
 	case err == nil && !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: %w", partial, errNoRegular)
@@ -150,7 +152,7 @@ func emptied(f *os.File, partial, dest string) (*os.File, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	f, err = openPartial(partial)
+	f, err = OpenPartial(partial)
 	return f, kept, err
 }
 
