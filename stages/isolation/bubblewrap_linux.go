@@ -142,10 +142,13 @@ func (b *Box) bwrapCommand(ctx context.Context, argv []string) (*exec.Cmd, error
 	if !b.profile.RunsProducts {
 		job.Executable, job.NoExec = b.executable(), b.writable()
 	}
+	args := b.bwrapArguments(self, 5, 6)
+	if b.profile.adjust != nil {
+		args = b.profile.adjust(args, &job)
+	}
 	if err := b.attach(cmd, "job", job.encode()); err != nil {
 		return nil, err
 	}
-	args := b.bwrapArguments(self, 5, 6)
 	if err := b.attach(cmd, "args", []byte(strings.Join(args, "\x00")+"\x00")); err != nil {
 		return nil, err
 	}

@@ -131,6 +131,9 @@ func (b *Box) landlockCommand(ctx context.Context, argv []string) (*exec.Cmd, er
 		job.Files.Devices = append(append([]string{}, landlockDevices...), graphicsNodes()...)
 		job.Files.Read = append(job.Files.Read, graphicsFiles()...)
 	}
+	if b.profile.adjust != nil {
+		b.profile.adjust(nil, &job)
+	}
 	cmd := exec.CommandContext(ctx, self)
 	if err := b.attach(cmd, "job", job.encode()); err != nil {
 		return nil, err

@@ -54,7 +54,6 @@ func (p *plants) tries(b *Box) []Try {
 		add(schemas.MetadataAddressIsDenied, "tcp", m, "connect to "+m, false)
 	}
 	add(schemas.CanaryUnreadable, "read", p.canary, "read a file outside the allowed folders", true)
-	add(schemas.CanaryUnreadable, "list", p.dir, "list its folder", true)
 	add(schemas.ForeignBinaryDenied, "execute", p.foreign, "execute a program outside", true)
 	for _, dir := range b.writableDirs() {
 		list = append(list, Try{Attribute: schemas.ForeignBinaryDenied, Kind: "copy", Target: p.scratch, inside: dir.path, What: "write a program to " + dir.name + " and execute it", Control: true})
