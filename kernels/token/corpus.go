@@ -22,6 +22,14 @@ var samples = []string{
 	"café", "cafe\u0301", "a\u030a", "\u00a0", "a\u00a0b", "\u3000", "\u200b", "\ufeff", "\u2028", "\u202eabc",
 	// whitespace and the mark that stands for it
 	"a  b   c    d", "\n", "\n\n", "\t", "\r\n", " \n \t ", "▁", "▁a▁b", "a\n b\n  c",
+	// what a normalizer could change: compatible, composed in two ways, reordered marks, Hangul in parts, case that grows
+	"\ufb01n", "\u212b \u2126 \u1e9b\u0323", "q\u0307\u0323", "\u1112\u1161\u11ab", "İstanbul straße ǅ", "ｆｕｌｌ ｗｉｄｔｈ", "a\u00adb", "e\u0301\u0301", "\u0130", "x² + y³ = z⁴",
+	// digits of other scripts, grouped and long ones
+	"٣٤٥", "१२३", "12345678901234567890", "1,234,567.89", "0x1F 0b101 1e10", "௧௨௩", "1٢3",
+	// letters, marks and joined emoji whose class depends on the version of Unicode
+	"\U0001f9d1\u200d\U0001f4bb", "\U0001faf1\U0001f3fb\u200d\U0001faf2\U0001f3ff", "\u2764\ufe0f\u200d\U0001f525", "\U0001f3f4\U000e0067\U000e0062\U000e007f", "\u0897a", "\U00010d40", "ﷺ", "กำ", "ন্তু",
+	// line ends and control characters
+	"a\r\nb\r\n", "a\rb", "\r\r\n", "a\vb\fc", "\x00", "a\x00b", "\x1b[0m", "\u0085x", "a\tb\t\tc", " \u00a0 ", "\u2003a\u2009b", "\u2060\u180e",
 	// written like tokens
 	"<0x41>", "<0x0A>x", "<s", "<unk", "<|x|>", "[INST]", "</think",
 }
@@ -29,9 +37,11 @@ var samples = []string{
 // Corpus makes the texts for a comparison: samples of languages, code, numbers,
 // characters without a token and whitespace, each also with spaces and line
 // breaks around it, the special tokens of e written out, and pairs of its tokens
-// that share characters, which show the order of merges. It has at least
-// [MinCorpus] texts, and the same ones for the same tokenizer.
-func Corpus(e Encoder) []string {
+// that share characters, which show the order of merges; then chats in the forms that
+// templates give, long runs, and texts mixed from many scripts, which the seed
+// draws. It has at least [MinCorpus] texts, and the same ones for the same
+// tokenizer and seed. Every text is UTF-8.
+func Corpus(e Encoder, seed uint64) []string {
 	texts := []string{""}
 	for _, s := range samples {
 		texts = append(texts, s, " "+s, "  "+s, s+" ", s+"\n"+s, s+" "+s)
@@ -46,6 +56,9 @@ func Corpus(e Encoder) []string {
 		texts = append(texts, s, s+"a", " "+s+" b", "中"+s+s, "\n"+s+" a b\n", strings.TrimSuffix(s, ">"))
 	}
 	texts = append(texts, overlaps(e)...)
+	texts = append(texts, chats(e)...)
+	texts = append(texts, runs()...)
+	texts = append(texts, mixed(seed)...)
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }

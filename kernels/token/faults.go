@@ -1,47 +1,48 @@
 package token
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/weighmaster/weighmaster/kernels"
 )
 
-// faulty is a tokenizer with one fault laid over it.
+// faulty is a tokenizer whose ids are changed.
 type faulty struct {
 	Encoder
-	encode func(ids []uint32, text string, addSpecial bool) []uint32
-	decode func(text string) string
+	encode func(ids []uint32, text string) []uint32
 }
 
 func (f faulty) Encode(text string, addSpecial bool) []uint32 {
-	ids := f.Encoder.Encode(text, addSpecial)
-	if f.encode != nil {
-		return f.encode(ids, text, addSpecial)
-	}
-	return ids
+	return f.encode(f.Encoder.Encode(text, addSpecial), text)
 }
 
-func (f faulty) Decode(ids []uint32, skipSpecial bool) (string, error) {
-	text, err := f.Encoder.Decode(ids, skipSpecial)
-	if f.decode != nil && err == nil {
-		return f.decode(text), nil
-	}
-	return text, err
+func (f faulty) Plain(text string, addSpecial bool) []uint32 {
+	return f.encode(f.Encoder.Plain(text, addSpecial), text)
 }
 
-// faults are the kinds of fault that the kernel finds. Each makes a faulty copy
-// of a tokenizer, or tells why that tokenizer and corpus do not allow it.
+// case_ is one case with the answer of the side that faults are laid over.
+type case_ struct {
+	text string
+	answer
+}
+
+// faults are the kinds of fault that the kernel finds. Each changes copies of
+// a side's own answers, or tells why they do not allow it.
 var faults = []struct {
 	name, about string
-	plant       func(Encoder, []string) (copy Encoder, why string)
+	plant       func(context.Context, Side, []case_) (changed []case_, why string)
 }{
 	{"swapped ids", "two ids swapped", swapIDs},
 	{"dropped space", "a space before the text dropped", dropSpace},
 	{"doubled BOS", "the id at the start of a text doubled", doubleStart},
 	{"changed merge", "a merge missing", dropMerge},
+	{"special token read in plain text", "the plain ids replaced", readSpecial},
+	{"changed by its surroundings", "an id lost within a sentence", loseWithin},
 	{"changed text", "a space lost in decoding", loseSpace},
+	{"changed piece", "a byte of a piece flipped", flipPiece},
 }
 
 func faultNames() []string {
@@ -52,24 +53,26 @@ func faultNames() []string {
 	return names
 }
 
-// plant lays every fault over a copy of the tokenizer and compares it with the
-// tokenizer itself, so that only the fault can be what is found.
-func plant(ctx context.Context, e Encoder, corpus []string, controls *kernels.Controls) error {
+// plant lays every fault over copies of the side's answers and compares them
+// with the answers themselves, so that only the fault can be what is found.
+func plant(ctx context.Context, s Side, corpus []string, answers []answer, controls *kernels.Controls) error {
+	cases := make([]case_, len(answers))
+	for i, a := range answers {
+		cases[i] = case_{corpus[i], a}
+	}
 	for _, fault := range faults {
-		copy, why := fault.plant(e, corpus)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		changed, why := fault.plant(ctx, s, cases)
 		control := kernels.ControlResult{Name: fault.about, Fault: fault.name, Detail: "not planted: " + why}
 		if why == "" {
 			control.Detail = "no difference found"
 		}
-		for _, s := range corpus {
-			if why != "" {
-				break
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if _, findings := compareText(e, copy, s); len(findings) > 0 {
-				control.Red, control.Detail = true, findings[0].String()
+		for _, c := range changed {
+			i := slices.IndexFunc(cases, func(x case_) bool { return x.text == c.text })
+			if v := compare(c.text, cases[i].answer, c.answer, namesOf(s), namesOf(s)); len(v.found) > 0 {
+				control.Red, control.Detail = true, v.found[0].String()
 				break
 			}
 		}
@@ -78,102 +81,167 @@ func plant(ctx context.Context, e Encoder, corpus []string, controls *kernels.Co
 	return nil
 }
 
-func swapIDs(e Encoder, corpus []string) (Encoder, string) {
-	var x, y uint32
-	found := 0
-	for _, s := range corpus {
-		for _, id := range e.Encode(s, false) {
-			if found == 0 {
-				x, found = id, 1
-			} else if id != x {
-				y, found = id, 2
-				break
-			}
+// one changes the first case that allows it.
+func one(cases []case_, why string, change func(*case_) bool) ([]case_, string) {
+	for _, c := range cases {
+		for i := range c.ids {
+			c.ids[i] = slices.Clone(c.ids[i])
 		}
-		if found == 2 {
-			return faulty{Encoder: e, encode: func(ids []uint32, _ string, _ bool) []uint32 {
-				for i, id := range ids {
-					if id == x {
-						ids[i] = y
-					} else if id == y {
-						ids[i] = x
+		if change(&c) {
+			return []case_{c}, ""
+		}
+	}
+	return nil, why
+}
+
+func swapIDs(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	first := -1
+	for i, c := range cases {
+		if len(c.ids[inText]) > 0 && first < 0 {
+			first = i
+		}
+		for _, y := range c.ids[inText] {
+			if first < 0 || y == cases[first].ids[inText][0] {
+				continue
+			}
+			x := cases[first].ids[inText][0]
+			return one(cases[i:], "", func(c *case_) bool {
+				for _, ids := range c.ids {
+					for k, id := range ids {
+						if id == x {
+							ids[k] = y
+						} else if id == y {
+							ids[k] = x
+						}
 					}
 				}
-				return ids
-			}}, ""
+				return true
+			})
 		}
 	}
 	return nil, "the corpus has fewer than two different ids"
 }
 
-func dropSpace(e Encoder, corpus []string) (Encoder, string) {
-	for _, s := range corpus {
-		if strings.HasPrefix(s, " ") {
-			return faulty{Encoder: e, encode: func(_ []uint32, s string, addSpecial bool) []uint32 {
-				return e.Encode(strings.TrimPrefix(s, " "), addSpecial)
-			}}, ""
+func dropSpace(ctx context.Context, s Side, cases []case_) ([]case_, string) {
+	for _, c := range cases {
+		if rest, ok := strings.CutPrefix(c.text, " "); ok {
+			other, err := ask(ctx, s, rest)
+			if err != nil {
+				return nil, err.Error()
+			}
+			c.ids = other.ids
+			return []case_{c}, ""
 		}
 	}
 	return nil, "the corpus has no text that starts with a space"
 }
 
-func doubleStart(e Encoder, _ []string) (Encoder, string) {
-	return faulty{Encoder: e, encode: func(ids []uint32, _ string, addSpecial bool) []uint32 {
-		if !addSpecial || len(ids) == 0 {
-			return ids
+func doubleStart(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	return one(cases, "no text has an id", func(c *case_) bool {
+		if len(c.ids[around]) == 0 {
+			return false
 		}
-		return append([]uint32{ids[0]}, ids...)
-	}}, ""
+		c.ids[around] = append([]uint32{c.ids[around][0]}, c.ids[around]...)
+		return true
+	})
 }
 
-// dropMerge leaves one token of the corpus in the two tokens that it is merged from.
-func dropMerge(e Encoder, corpus []string) (Encoder, string) {
-	for _, s := range corpus {
-		for _, id := range e.Encode(s, false) {
-			left, right, ok := parts(e, id)
-			if !ok {
-				continue
+// dropMerge leaves one token of the corpus in two that it could be merged from.
+func dropMerge(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	byPiece := map[string]uint32{}
+	for _, c := range cases {
+		if len(c.pieces) != len(c.ids[around]) {
+			continue // the sides differ here, and the pieces are of the other's ids
+		}
+		for k, p := range c.pieces {
+			byPiece[string(p)] = c.ids[around][k]
+		}
+	}
+	return one(cases, "no token of the corpus is made of two others", func(c *case_) bool {
+		for k, id := range c.ids[around] {
+			if len(c.pieces) != len(c.ids[around]) {
+				return false
 			}
-			return faulty{Encoder: e, encode: func(ids []uint32, _ string, _ bool) []uint32 {
-				var out []uint32
-				for _, x := range ids {
-					if x == id {
-						out = append(out, left, right)
-					} else {
-						out = append(out, x)
+			for at := 1; at < len(c.pieces[k]); at++ {
+				left, okLeft := byPiece[string(c.pieces[k][:at])]
+				right, okRight := byPiece[string(c.pieces[k][at:])]
+				if okLeft && okRight {
+					for i := range c.ids {
+						c.ids[i] = split(c.ids[i], id, left, right)
 					}
+					return true
 				}
-				return out
-			}}, ""
+			}
 		}
-	}
-	return nil, "no token of the corpus is made of two others"
+		return false
+	})
 }
 
-// parts finds two tokens that make the token of an id.
-func parts(e Encoder, id uint32) (left, right uint32, ok bool) {
-	text, _ := e.Token(id)
-	if e.IsSpecial(id) {
-		return 0, 0, false
-	}
-	for at := range text {
-		if at == 0 || !utf8.RuneStart(text[at]) {
-			continue
-		}
-		l, okLeft := e.ID(text[:at])
-		r, okRight := e.ID(text[at:])
-		if okLeft && okRight {
-			return l, r, true
+// split writes two ids in the place of one.
+func split(ids []uint32, id, left, right uint32) []uint32 {
+	var out []uint32
+	for _, x := range ids {
+		if x == id {
+			out = append(out, left, right)
+		} else {
+			out = append(out, x)
 		}
 	}
-	return 0, 0, false
+	return out
 }
 
-func loseSpace(e Encoder, corpus []string) (Encoder, string) {
-	for _, s := range corpus {
-		if strings.Contains(s, " ") {
-			return faulty{Encoder: e, decode: func(s string) string { return strings.Replace(s, " ", "", 1) }}, ""
+// readSpecial gives special tokens in plain text, where a case shows that, else leaves an id out.
+func readSpecial(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	differ := func(c *case_) bool {
+		if c.cannot[plain] || slices.Equal(c.ids[plain], c.ids[inText]) {
+			return false
 		}
+		c.ids[plain] = c.ids[inText]
+		return true
 	}
-	return nil, "the corpus has no text with a space"
+	if changed, why := one(cases, "no special token is written out", differ); why == "" {
+		return changed, ""
+	}
+	return one(cases, "no text has plain ids", func(c *case_) bool {
+		if c.cannot[plain] || len(c.ids[plain]) == 0 {
+			return false
+		}
+		c.ids[plain] = c.ids[plain][1:]
+		return true
+	})
+}
+
+func loseWithin(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	return one(cases, "no text has ids within a sentence", func(c *case_) bool {
+		n := len(c.ids[within])
+		if n == 0 {
+			return false
+		}
+		c.ids[within] = slices.Delete(c.ids[within], n/2, n/2+1)
+		return true
+	})
+}
+
+func loseSpace(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	return one(cases, "the corpus has no text with a space", func(c *case_) bool {
+		if !strings.Contains(c.texts[0], " ") {
+			return false
+		}
+		c.texts[0] = strings.Replace(c.texts[0], " ", "", 1)
+		return true
+	})
+}
+
+func flipPiece(_ context.Context, _ Side, cases []case_) ([]case_, string) {
+	return one(cases, "no id has a piece", func(c *case_) bool {
+		for k, p := range c.pieces {
+			if len(p) > 0 {
+				c.pieces = slices.Clone(c.pieces)
+				c.pieces[k] = bytes.Clone(p)
+				c.pieces[k][0] ^= 1
+				return true
+			}
+		}
+		return false
+	})
 }

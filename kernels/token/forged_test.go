@@ -38,7 +38,7 @@ func TestParityFindsWhatAConverterCanLose(t *testing.T) {
 				}
 			}
 			return gguf.Float32s(scores)
-		}, "ids: text"},
+		}, "ids: case"},
 		{"a special token that is none", "token_type", func(v gguf.Value) gguf.Value {
 			types := make([]int32, v.Len)
 			for i, n := range v.Ints() {
@@ -66,7 +66,7 @@ func TestParityFindsWhatAConverterCanLose(t *testing.T) {
 			t.Errorf("%s: %v", x.name, err)
 			continue
 		}
-		report, err := token.Parity(t.Context(), tk, spm, token.Corpus(tk))
+		report, err := token.Parity(t.Context(), token.Local(tk), token.Local(spm), token.Corpus(tk, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func kernelLimits() []kernels.Limit {
 				return err
 			}
 			var corpus []string
-			for _, s := range Corpus(a) {
+			for _, s := range Corpus(a, 0) {
 				if !strings.Contains(s, "q") {
 					corpus = append(corpus, s)
 				}
@@ -43,13 +43,13 @@ func kernelLimits() []kernels.Limit {
 			for i := 0; len(corpus) < MinCorpus; i++ {
 				corpus = append(corpus, fmt.Sprint("the hall ", i))
 			}
-			other := faulty{Encoder: a, encode: func(ids []uint32, text string, _ bool) []uint32 {
+			other := faulty{Encoder: a, encode: func(ids []uint32, text string) []uint32 {
 				if strings.Contains(text, "q") {
 					return nil
 				}
 				return ids
 			}}
-			return kernels.Unseen(Parity(ctx, other, a, corpus))
+			return kernels.Unseen(Parity(ctx, Local(other), Local(a), corpus))
 		}},
 	}
 }

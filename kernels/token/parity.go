@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	godigest "github.com/opencontainers/go-digest"
 
@@ -15,41 +14,49 @@ import (
 // The kernel's identity.
 const (
 	Name    = "token parity"
-	Version = "1.0.0"
+	Version = "2.0.0"
 	Spec    = "https://huggingface.co/docs/tokenizers/pipeline"
 )
 
-// MinCorpus is the number of texts that a comparison needs to be decided.
+// MinCorpus is the number of cases that a comparison needs to be decided.
 const MinCorpus = 330
 
 // Kernel describes the kernel for the registry.
 func Kernel() kernels.Kernel {
 	return kernels.Kernel{
 		Name: Name, Version: Version, Spec: Spec,
-		Summary: "compares two tokenizers on the ids and the texts that they give, with no difference allowed",
+		Summary: "compares two tokenizers on the ids, texts and pieces that they give, six times a case, with no difference allowed",
 		Limits:  kernelLimits(),
 		Gates: []kernels.Gate{
-			{Metric: "texts_differing", Unit: "texts", Compare: kernels.Equal, Value: 0},
-			{Metric: "texts", Unit: "texts", Compare: kernels.AtLeast, Value: MinCorpus},
+			{Metric: "mismatches", Unit: "comparisons", Compare: kernels.Equal, Value: 0},
+			{Metric: "comparisons_undecided", Unit: "comparisons", Compare: kernels.Equal, Value: 0},
+			{Metric: "cases", Unit: "cases", Compare: kernels.AtLeast, Value: MinCorpus},
 		},
 		Faults:    faultNames(),
 		SelfCheck: selfCheck,
 	}
 }
 
-// Parity compares two tokenizers on every text of a corpus, with and without
-// the special tokens around it: the ids, and the text that each makes of the
-// ids of the first, with and without special tokens. The report passes when nothing
-// differs, every planted control was found and the corpus has at least
-// [MinCorpus] texts; with fewer it is undecided.
-func Parity(ctx context.Context, a, b Encoder, corpus []string) (kernels.Report, error) {
+// Parity compares two tokenizers on every case of a corpus, six times:
+//
+//  1. the ids, special tokens that are written out read;
+//  2. the ids with those that the tokenizer puts around every text (BOS, EOS);
+//  3. the ids, special tokens that are written out left as text;
+//  4. the ids of the case in the middle of a sentence;
+//  5. the text of the first side's ids of 1 and 2, and without special tokens where both sides are in this process;
+//  6. the bytes of each of the first side's ids alone.
+//
+// The report passes when nothing differs, every planted control was found and
+// the corpus has at least [MinCorpus] cases; with fewer, or where a side cannot
+// answer one of the six, it is undecided. An error is a side's that fails, or ctx's.
+func Parity(ctx context.Context, a, b Side, corpus []string) (kernels.Report, error) {
 	report := Kernel().NewReport()
 	if a == nil || b == nil {
 		return report, errors.New("parity: got one tokenizer, want two")
 	}
-	for _, side := range []Encoder{a, b} {
-		if s, ok := side.(interface{ Source() kernels.Input }); ok {
-			report.Inputs = append(report.Inputs, s.Source())
+	for _, side := range []Side{a, b} {
+		if in, ok := side.Source(); ok {
+			report.Inputs = append(report.Inputs, in)
 		}
 	}
 	listed, err := json.Marshal(corpus)
@@ -57,44 +64,84 @@ func Parity(ctx context.Context, a, b Encoder, corpus []string) (kernels.Report,
 		return report, fmt.Errorf("parity: corpus: %w", err)
 	}
 	report.Inputs = append(report.Inputs, kernels.Input{Name: "corpus", Digest: godigest.FromBytes(listed), Size: int64(len(listed))})
-
-	ids, differing := 0, 0
-	for i, s := range corpus {
-		if err := ctx.Err(); err != nil {
-			return report, err
-		}
-		n, findings := compareText(a, b, s)
-		ids += n
-		if len(findings) > 0 {
-			differing++
-		}
-		for _, f := range findings {
-			f.Where = fmt.Sprintf("text %d, %s", i, f.Where)
-			report.Find(f)
-		}
+	answers, err := compareAll(ctx, a, b, corpus, &report)
+	if err != nil {
+		return report, fmt.Errorf("parity: %w", err)
 	}
-	report.Metric("texts", "texts", float64(len(corpus)))
-	report.Metric("ids", "ids", float64(ids))
-	report.Metric("texts_differing", "texts", float64(differing))
 	report.Metrics = append(report.Metrics, warnings(a, b))
-	if err := plant(ctx, b, corpus, &report.Controls); err != nil {
+	if err := plant(ctx, b, corpus, answers, &report.Controls); err != nil {
 		return report, err
 	}
 	if err := report.Finish(); err != nil {
 		return report, err
 	}
-	if report.Verdict == kernels.Passed && len(corpus) < MinCorpus {
+	if report.Verdict == kernels.Passed && (len(corpus) < MinCorpus || metric(report, "comparisons_undecided") > 0) {
 		report.Verdict = kernels.Undecided
 	}
 	return report, nil
 }
 
+// compareAll asks both sides about every case, adds what differs and the metrics, and gives b's answers.
+func compareAll(ctx context.Context, a, b Side, corpus []string, report *kernels.Report) ([]answer, error) {
+	answers := make([]answer, 0, len(corpus))
+	joined := a.Joined() || b.Joined()
+	_, here := a.(local)
+	_, there := b.(local)
+	ids, differing, mismatches, undecided := 0, 0, 0, 0
+	for i, c := range corpus {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		want, err := ask(ctx, a, c)
+		if err != nil {
+			return nil, err
+		}
+		got, err := ask(ctx, b, c)
+		if err != nil {
+			return nil, err
+		}
+		of := want
+		if err := errors.Join(want.write(ctx, a, of, joined, here && there), got.write(ctx, b, of, joined, here && there)); err != nil {
+			return nil, err
+		}
+		v := compare(c, want, got, namesOf(a), namesOf(b))
+		undecided += v.undecided
+		mismatches += v.mismatches
+		if v.mismatches > 0 {
+			differing++
+		}
+		for _, f := range v.found {
+			f.Where = fmt.Sprintf("case %d, %s", i, f.Where)
+			report.Find(f)
+		}
+		ids += len(want.ids[inText]) + len(want.ids[around])
+		answers = append(answers, got)
+	}
+	report.Metric("cases", "cases", float64(len(corpus)))
+	report.Metric("cases_differing", "cases", float64(differing))
+	report.Metric("comparisons", "comparisons", float64(len(corpus)*comparisons))
+	report.Metric("comparisons_undecided", "comparisons", float64(undecided))
+	report.Metric("mismatches", "comparisons", float64(mismatches))
+	report.Metric("ids", "ids", float64(ids))
+	return answers, nil
+}
+
+func metric(r kernels.Report, name string) float64 {
+	for _, m := range r.Metrics {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return 0
+}
+
 // warnings counts what a user of the vocabulary should know although every text
 // has its ids, and names it in the metric's identity.
-func warnings(sides ...Encoder) kernels.Metric {
+func warnings(sides ...Side) kernels.Metric {
 	m := kernels.Metric{Name: "warnings", Unit: "warnings"}
 	for _, side := range sides {
-		s, ok := side.(interface{ Warnings() []kernels.Finding })
+		l, _ := side.(local)
+		s, ok := l.e.(interface{ Warnings() []kernels.Finding })
 		if !ok {
 			continue
 		}
@@ -107,49 +154,4 @@ func warnings(sides ...Encoder) kernels.Metric {
 		}
 	}
 	return m
-}
-
-// compareText gives the number of ids compared and what differs.
-func compareText(a, b Encoder, s string) (ids int, findings []kernels.Finding) {
-	for _, special := range []bool{false, true} {
-		want, got := a.Encode(s, special), b.Encode(s, special)
-		ids += len(want)
-		where := fmt.Sprintf("%.80q, special tokens added: %v", s, special)
-		if !slices.Equal(got, want) {
-			at := 0
-			for at < len(got) && at < len(want) && got[at] == want[at] {
-				at++
-			}
-			findings = append(findings, kernels.Finding{
-				Check: "ids", Where: fmt.Sprintf("%s, position %d", where, at), Got: shown(b, got, at), Want: shown(a, want, at),
-				Hint: "the two would give a model different inputs; do not measure with one what was made with the other",
-			})
-		}
-		for _, skip := range []bool{false, true} {
-			wantText, wantErr := a.Decode(want, skip)
-			gotText, gotErr := b.Decode(want, skip)
-			if wantErr != nil || gotErr != nil || gotText != wantText {
-				findings = append(findings, kernels.Finding{
-					Check: "text", Where: fmt.Sprintf("%s, special tokens skipped: %v", where, skip),
-					Got: result(gotText, gotErr), Want: result(wantText, wantErr),
-				})
-			}
-		}
-	}
-	return ids, findings
-}
-
-func shown(e Encoder, ids []uint32, at int) string {
-	if at >= len(ids) {
-		return fmt.Sprintf("the end after %d ids", len(ids))
-	}
-	text, _ := e.Token(ids[at])
-	return fmt.Sprintf("%d (%q)", ids[at], text)
-}
-
-func result(s string, err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprintf("%.200q", s)
 }

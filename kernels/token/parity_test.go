@@ -41,11 +41,11 @@ func TestSelfCheckPassesAndPlantsEveryFault(t *testing.T) {
 
 func TestCorpusIsLargeAndStable(t *testing.T) {
 	tk := exampleTokenizer(t)
-	corpus := token.Corpus(tk)
+	corpus := token.Corpus(tk, 0)
 	if len(corpus) < token.MinCorpus {
 		t.Errorf("got %d texts, want at least %d", len(corpus), token.MinCorpus)
 	}
-	if strings.Join(corpus, "\x00") != strings.Join(token.Corpus(tk), "\x00") {
+	if strings.Join(corpus, "\x00") != strings.Join(token.Corpus(tk, 0), "\x00") {
 		t.Error("the corpus differs from one call to the next")
 	}
 }
@@ -53,7 +53,7 @@ func TestCorpusIsLargeAndStable(t *testing.T) {
 // TestExampleFormsAgree compares tokenizer.json with the vocabulary of the GGUF made beside it.
 func TestExampleFormsAgree(t *testing.T) {
 	tk := exampleTokenizer(t)
-	report, err := token.Parity(t.Context(), tk, exampleSPM(t), token.Corpus(tk))
+	report, err := token.Parity(t.Context(), token.Local(tk), token.Local(exampleSPM(t)), token.Corpus(tk, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestParityFindsEachChange(t *testing.T) {
 			t.Errorf("%s: %v", x.name, err)
 			continue
 		}
-		report, err := token.Parity(t.Context(), tk, other, token.Corpus(tk))
+		report, err := token.Parity(t.Context(), token.Local(tk), token.Local(other), token.Corpus(tk, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,15 +110,15 @@ func TestParityFindsEachChange(t *testing.T) {
 
 func TestParityIsUndecidedWithTooFewTexts(t *testing.T) {
 	tk := exampleTokenizer(t)
-	corpus := append([]string{" the red", "ab"}, token.Corpus(tk)[:token.MinCorpus-3]...)
-	report, err := token.Parity(t.Context(), tk, tk, corpus)
+	corpus := append([]string{" the red", "ab"}, token.Corpus(tk, 0)[:token.MinCorpus-3]...)
+	report, err := token.Parity(t.Context(), token.Local(tk), token.Local(tk), corpus)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if report.Verdict != kernels.Undecided || report.Controls.Missed != 0 {
 		t.Errorf("%d texts: got the verdict %s with %d missed, want undecided with none", len(corpus), report.Verdict, report.Controls.Missed)
 	}
-	report, err = token.Parity(t.Context(), tk, tk, []string{"a"})
+	report, err = token.Parity(t.Context(), token.Local(tk), token.Local(tk), []string{"a"})
 	if err != nil || report.Verdict != kernels.Undecided || report.Controls.Missed == 0 {
 		t.Errorf("one text: got the verdict %s with %d missed, %v, want undecided: no space to drop", report.Verdict, report.Controls.Missed, err)
 	}
@@ -128,10 +128,10 @@ func TestParityEnds(t *testing.T) {
 	tk := exampleTokenizer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := token.Parity(ctx, tk, tk, token.Corpus(tk)); !errors.Is(err, context.Canceled) {
+	if _, err := token.Parity(ctx, token.Local(tk), token.Local(tk), token.Corpus(tk, 0)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cancelled", err)
 	}
-	if _, err := token.Parity(t.Context(), tk, nil, nil); err == nil {
+	if _, err := token.Parity(t.Context(), token.Local(tk), token.Local(nil), nil); err == nil {
 		t.Error("one tokenizer: got no error")
 	}
 }

@@ -25,7 +25,7 @@ func selfCheck(ctx context.Context) (kernels.Report, error) {
 	if err != nil {
 		return kernels.Report{}, err
 	}
-	return Parity(ctx, a, b, Corpus(a))
+	return Parity(ctx, Local(a), Local(b), Corpus(a, 0))
 }
 
 func selfVocabulary() (file []byte, v Vocabulary, err error) {
