@@ -32,6 +32,9 @@ func products(build string, patterns []string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("products: %q: %w", p, err)
 		}
+		if _, err := root.Lstat(filepath.FromSlash(p)); len(found) == 0 && err == nil {
+			found = []string{p} // a link that leads nowhere, or out
+		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf("products: the commands ended with 0 and made nothing that matches %q", p)
 		}
