@@ -140,11 +140,15 @@ func TestPatchesThatAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, `"new.c" is untracked`},
-		"a missing patch":  {helloPatch, func(_ *testing.T, run *Run) { os.Remove(filepath.Join(run.Project, "p.patch")) }, "p.patch"},
-		"another commit":   {helloPatch, func(_ *testing.T, run *Run) { run.With = json.RawMessage(`{"source":"upstream","commit":"` + strings.Repeat("1", 40) + `"}`) }, "want commit 1111"},
-		"a branch":         {helloPatch, func(_ *testing.T, run *Run) { run.With = json.RawMessage(`{"source":"upstream","commit":"main"}`) }, "a full commit id"},
-		"no repository":    {helloPatch, func(_ *testing.T, run *Run) { os.RemoveAll(filepath.Join(run.Project, "upstream", ".git")) }, "no git repository"},
-		"a folder for one": {helloPatch, func(_ *testing.T, run *Run) { run.With = []byte(strings.Replace(string(run.With), "p.patch", "upstream", 1)) }, "want a regular file"},
+		"a missing patch": {helloPatch, func(_ *testing.T, run *Run) { os.Remove(filepath.Join(run.Project, "p.patch")) }, "p.patch"},
+		"another commit": {helloPatch, func(_ *testing.T, run *Run) {
+			run.With = json.RawMessage(`{"source":"upstream","commit":"` + strings.Repeat("1", 40) + `"}`)
+		}, "want commit 1111"},
+		"a branch":      {helloPatch, func(_ *testing.T, run *Run) { run.With = json.RawMessage(`{"source":"upstream","commit":"main"}`) }, "a full commit id"},
+		"no repository": {helloPatch, func(_ *testing.T, run *Run) { os.RemoveAll(filepath.Join(run.Project, "upstream", ".git")) }, "no git repository"},
+		"a folder for one": {helloPatch, func(_ *testing.T, run *Run) {
+			run.With = []byte(strings.Replace(string(run.With), "p.patch", "upstream", 1))
+		}, "want a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := patchRun(t, c.patch)
