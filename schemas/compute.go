@@ -20,6 +20,9 @@ type Compute struct {
 	Image         *ComputeImage `json:"image,omitempty"` // held against the machine where given
 	Allocated     *Allocated    `json:"allocated,omitempty"`
 	BusyTags      []string      `json:"busyTags,omitempty"` // a tag of these names with a value other than empty says that somebody works there
+	// Checks are commands that must end with exit status 0 right before the
+	// release: that no job and no transfer runs on the machine. No shell is involved.
+	Checks [][]string `json:"checks,omitempty"`
 }
 
 // ComputeImage is a platform image by its exact version.
@@ -34,4 +37,29 @@ type ComputeImage struct {
 type Allocated struct {
 	From   time.Time `json:"from"`
 	Source string    `json:"source"` // where that was read, e.g. the activity log
+}
+
+// AllocationURI is the schema of an [Allocation].
+const AllocationURI = BaseURI + "schema/allocation/v1"
+
+// Allocation says in which interval a machine was allocated, for cost sheets. It
+// names no account and is no part of any decision. Schema: allocation.v1.json.
+type Allocation struct {
+	Schema  string          `json:"schema"`
+	Machine string          `json:"machine"`       // sha256 of its identity
+	Size    string          `json:"size"`          //
+	GPU     string          `json:"gpu"`           // by the size's name
+	From    time.Time       `json:"from,omitzero"` // zero when unknown
+	Source  string          `json:"source"`        // how From is known
+	To      time.Time       `json:"to"`            // when it was first seen as deallocated
+	Already bool            `json:"already"`       // it was deallocated earlier than To, nobody knows when
+	Disks   []AllocatedDisk `json:"disks,omitempty"`
+}
+
+// AllocatedDisk is one disk, which is billed also after the release.
+type AllocatedDisk struct {
+	Role       string `json:"role"`
+	SizeGiB    int64  `json:"sizeGiB"`
+	SKU        string `json:"sku"`
+	Persistent bool   `json:"persistent"`
 }

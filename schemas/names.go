@@ -8,7 +8,7 @@ import (
 // stageNames are the stage types that a document may name, whether or not this
 // version runs them.
 var stageNames = []string{"accept", "acquire", "baseline", "build", "calibrate", "complete", "convert", "deliver", "derive", "evaluate",
-	"exec", "inspect", "isolate", "parity", "patch", "quantize", "release", "reload"}
+	"exec", "inspect", "isolate", "observe", "parity", "patch", "quantize", "release", "reload"}
 
 // StageNames lists the stage types that a document may name, sorted.
 func StageNames() []string { return slices.Clone(stageNames) }

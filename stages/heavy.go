@@ -14,7 +14,7 @@ import (
 
 // Light are the stage types that run beside another project's heavy job: they
 // move or hash bytes, or only decide, in little memory.
-var Light = []string{"accept", "acquire", "complete", "deliver", "inspect", "release"}
+var Light = []string{"accept", "acquire", "complete", "deliver", "inspect", "observe", "release"}
 
 // heavyName is the machine's lock in its root.
 const heavyName = "heavy-job.lock"

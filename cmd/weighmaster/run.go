@@ -21,12 +21,17 @@ import (
 // machineVariable names this machine where --machine does not.
 const machineVariable = "WEIGHMASTER_MACHINE"
 
+// azureVariable holds the URL of a test server on this machine that stands in
+// for Azure; what is recorded then says so.
+const azureVariable = "WEIGHMASTER_AZURE_ENDPOINT"
+
 // stageTypes are all stage types of this version.
 func stageTypes() map[string]stages.Stage {
 	byUses := map[string]stages.Stage{}
 	for _, s := range []stages.Stage{
 		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Isolate{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{},
 		stages.Baseline{}, stages.Evaluate{}, stages.Accept{}, stages.Deliver{}, stages.Reload{}, stages.Complete{},
+		stages.Observe{Endpoint: os.Getenv(azureVariable)}, stages.Release{Endpoint: os.Getenv(azureVariable)},
 	} {
 		byUses[s.Uses()] = s
 	}
