@@ -119,10 +119,8 @@ func (b *Box) bwrapArguments(self string, passwd, group int) []string {
 			args = append(args, "--ro-bind-try", f, f)
 		}
 	}
-	return append(args, "--remount-ro", insideBase, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", b.Inside(b.profile.Dir))
+	return append(args, "--remount-ro", "/proc", "--remount-ro", insideBase, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", b.Inside(b.profile.Dir))
 }
-
-const guardPath = insideBase + "/guard"
 
 // bwrapCommand starts bwrap, which starts this program as the guard, which
 // closes the box from within and becomes the program.

@@ -35,6 +35,14 @@ func bind(how string, paths ...string) func([]string, *guardJob) []string {
 	}
 }
 
+// rootOnly are attributes that fail for root alone: another user is refused by the machine itself.
+func rootOnly(attributes ...string) []string {
+	if os.Geteuid() == 0 {
+		return attributes
+	}
+	return nil
+}
+
 func without(option string) func([]string, *guardJob) []string {
 	return func(args []string, _ *guardJob) []string {
 		return slices.DeleteFunc(args, func(a string) bool { return a == option })
@@ -80,6 +88,17 @@ func TestEachHoleInBubblewrapIsSeen(t *testing.T) {
 		}, []string{schemas.UID65534}, "user 0 0 0"},
 		{"a file of the machine's /tmp", func(p *Profile, pl *plants) { adjusted(p, bind("--ro-bind", pl.tmp)) }, []string{schemas.PrivateTmp}, "see a file in the machine's /tmp"},
 		{"the machine's processes", func(p *Profile, _ *plants) { adjusted(p, bind("--ro-bind", "/proc")) }, []string{schemas.PrivateProc}, "see the process"},
+		{"the kernel's settings", func(p *Profile, _ *plants) {
+			adjusted(p, func(args []string, _ *guardJob) []string {
+				at := slices.Index(args, "/proc") // as in --remount-ro /proc, the last one
+				for i, a := range args {
+					if a == "/proc" {
+						at = i
+					}
+				}
+				return slices.Delete(args, at-1, at+1)
+			})
+		}, rootOnly(schemas.PrivateProc), "change how the machine's kernel works"},
 		{"the machine's shared memory", func(p *Profile, _ *plants) { adjusted(p, bind("--bind", "/dev/shm")) }, []string{schemas.PrivateShm}, "/dev/shm"},
 		{"System V's shared memory", func(p *Profile, _ *plants) { adjusted(p, without("--unshare-ipc")) }, []string{schemas.PrivateShm}, "find the machine's shared memory"},
 	} {
@@ -100,7 +119,10 @@ func TestEachHoleInLandlockIsSeen(t *testing.T) {
 		{"the network by name", func(p *Profile, _ *plants) { p.Box.Admit = []string{"network"} }, []string{schemas.NetworkIsDenied, schemas.MetadataAddressIsDenied, schemas.AgentSocketsAbsent}, "connected"},
 		{"the canary", func(p *Profile, pl *plants) { reads(p, pl.canary) }, []string{schemas.CanaryUnreadable}, "read a file outside"},
 		{"a foreign binary", func(p *Profile, pl *plants) {
-			adjusted(p, job(func(j *guardJob) { j.Executable = append(j.Executable, pl.foreign); j.Files.Read = append(j.Files.Read, pl.foreign) }))
+			adjusted(p, job(func(j *guardJob) {
+				j.Executable = append(j.Executable, pl.foreign)
+				j.Files.Read = append(j.Files.Read, pl.foreign)
+			}))
 		}, []string{schemas.ForeignBinaryDenied}, "execute a program outside"},
 		{"what it writes is run", func(p *Profile, _ *plants) { p.RunsProducts = true }, []string{schemas.ForeignBinaryDenied}, "write a program to"},
 		{"a variable with a credential", func(p *Profile, pl *plants) { adjusted(p, passes(pl.variable)) }, []string{schemas.CredentialsAbsent}, "find a credential in the environment"},

@@ -13,7 +13,7 @@ import (
 const (
 	insideBase = "/work"
 	insideHome = insideBase + "/home"
-	insideOut  = insideBase + "/out"
+	guardPath  = insideBase + "/guard"
 )
 
 // place checks the mounts and gives each its place.

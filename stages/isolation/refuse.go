@@ -1,7 +1,9 @@
 package isolation
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,62 +22,125 @@ var topFolders = []string{"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib",
 func (b *Box) refuse() error {
 	homes := homeFolders()
 	project := projectOf(b.profile.Dir)
-	for _, m := range b.mounts {
-		fail := func(format string, args ...any) error {
-			return fmt.Errorf("box: mount %s (%s) is refused: %s", m.Name, m.Host, fmt.Sprintf(format, args...))
-		}
-		for _, path := range []string{m.Host, m.real} {
-			if slices.Contains(topFolders, path) {
-				return fail("that is too much of the machine; name the folder that the tool needs")
-			}
-			for _, area := range []string{"/proc", "/sys", "/dev", "/etc", "/run", "/boot"} {
-				if _, ok := within(path, area); ok {
-					return fail("nothing below %s is let in by path", area)
-				}
-			}
-			for _, part := range strings.Split(path, string(filepath.Separator)) {
-				if slices.Contains(credentialNames, part) {
-					return fail("%s holds credentials", part)
-				}
-			}
-			for _, home := range homes {
-				if _, ok := within(home, path); ok {
-					return fail("it is or holds the home folder %s", home)
-				}
-			}
-		}
-		if err := refuseProject(m.real, project); err != nil {
-			return fail("%v", err)
-		}
-		for _, other := range b.mounts {
-			if _, ok := within(m.real, other.real); ok && m.real != other.real && (m.Write || other.Write) {
-				return fail("it lies in mount %s, and one of them is writable", other.Name)
-			}
-			if m.real == other.real && m.Write != other.Write {
-				return fail("mount %s is the same, once writable and once not", other.Name)
-			}
-		}
-		for _, s := range b.system {
-			if _, ok := within(m.real, s); ok && m.Write {
-				return fail("it lies in %s, which stays read-only", s)
+	for _, check := range []func(placed) error{
+		func(m placed) error { return refusePath(m.Host, homes) },
+		func(m placed) error { return refusePath(m.real, homes) },
+		func(m placed) error { return refuseProject(m.real, project) },
+		b.refuseOverlap,
+		refusePlace,
+		refuseContent,
+	} {
+		for _, m := range b.mounts {
+			if err := check(m); err != nil {
+				return fmt.Errorf("box: mount %s (%s) is refused: %w", m.Name, m.Host, err)
 			}
 		}
 	}
 	return nil
 }
 
+// refusePath turns down what is too much of the machine, or a place of credentials by its name.
+func refusePath(path string, homes []string) error {
+	if slices.Contains(topFolders, path) {
+		return errors.New("that is too much of the machine; name the folder that the tool needs")
+	}
+	for _, area := range []string{"/proc", "/sys", "/dev", "/etc", "/run", "/boot"} {
+		if _, ok := within(path, area); ok {
+			return fmt.Errorf("nothing below %s is let in by path", area)
+		}
+	}
+	for _, part := range strings.Split(path, string(filepath.Separator)) {
+		if slices.Contains(credentialNames, part) {
+			return fmt.Errorf("%s holds credentials", part)
+		}
+	}
+	for _, home := range homes {
+		if _, ok := within(home, path); ok {
+			return fmt.Errorf("it is or holds the home folder %s", home)
+		}
+	}
+	return nil
+}
+
+// refuseOverlap turns down a mount that lies in another, where one could be changed through the other.
+func (b *Box) refuseOverlap(m placed) error {
+	for _, other := range b.mounts {
+		if _, ok := within(m.real, other.real); ok && m.real != other.real && (m.Write || other.Write) {
+			return fmt.Errorf("it lies in mount %s, and one of them is writable", other.Name)
+		}
+		if m.real == other.real && m.Write != other.Write {
+			return fmt.Errorf("mount %s is the same, once writable and once not", other.Name)
+		}
+		if b.method != Bubblewrap {
+			continue // nothing is renamed
+		}
+		if _, ok := within(m.Inside, other.Inside); ok && (m.Inside != other.Inside || m.real != other.real) {
+			return fmt.Errorf("its place %s lies in the place of mount %s", m.Inside, other.Name)
+		}
+	}
+	for _, s := range b.system {
+		if _, ok := within(m.real, s); ok && m.Write {
+			return fmt.Errorf("it lies in %s, which stays read-only", s)
+		}
+	}
+	return nil
+}
+
+// boxOwn are the places in a box that no mount may take or cover.
+var boxOwn = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys", guardPath, insideHome}
+
+func refusePlace(m placed) error {
+	for _, own := range boxOwn {
+		_, under := within(m.Inside, own)
+		_, over := within(own, m.Inside)
+		if m.Inside != m.Host && under || over {
+			return fmt.Errorf("its place %s is the box's own", m.Inside)
+		}
+	}
+	return nil
+}
+
+// refuseContent turns down folders that hold sockets or credentials: a socket
+// in a mount leads out of any namespace.
+func refuseContent(m placed) error {
+	if !m.dir {
+		return nil
+	}
+	seen := 0
+	return filepath.WalkDir(m.real, func(path string, d fs.DirEntry, err error) error {
+		if seen++; seen > maxSearched {
+			return fmt.Errorf("it holds more than %d files, too many to look through; name a smaller folder", maxSearched)
+		}
+		rest, _ := within(path, m.real)
+		switch {
+		case rest == "" || d == nil:
+		case slices.Contains(credentialNames, d.Name()):
+			return fmt.Errorf("its %s holds credentials", rest)
+		case d.Type()&fs.ModeSocket != 0:
+			return fmt.Errorf("its %s is a socket", rest)
+		}
+		if err != nil && d != nil && d.IsDir() {
+			return filepath.SkipDir // what cannot be read here cannot be read in the box
+		}
+		return nil
+	})
+}
+
+// maxSearched bounds the entries of a mount that are looked through.
+const maxSearched = 1_000_000
+
 // refuseProject keeps the folders of a project that only the project itself may touch out of a box.
 func refuseProject(path, project string) error {
 	if project != "" {
 		if _, ok := within(project, path); ok {
-			return fmt.Errorf("it is or holds the project's folder")
+			return errors.New("it is or holds the project's folder")
 		}
 	}
 	for at := path; ; at = filepath.Dir(at) {
 		if isProject(at) {
 			rest, _ := within(path, at)
 			if rest == "" {
-				return fmt.Errorf("it is a project's folder")
+				return errors.New("it is a project's folder")
 			}
 			first, _, _ := strings.Cut(rest, string(filepath.Separator))
 			if slices.Contains([]string{"keys", "evidence", "checkpoints"}, first) || strings.HasPrefix(first, "ledger.db") {

@@ -15,7 +15,7 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	project := filepath.Join(dir, "project")
+	project := filepath.Join(dir, "projects", "p")
 	work := filepath.Join(project, "work", "q8")
 	home := filepath.Join(dir, "users", "a")
 	for _, d := range []string{work, filepath.Join(project, "keys"), filepath.Join(project, "evidence"), filepath.Join(home, ".ssh"), filepath.Join(home, "tools"), filepath.Join(dir, "tools", "bin"), filepath.Join(dir, "cache")} {
@@ -51,7 +51,9 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", home)
-	root := func(path string) Profile { return Profile{Box: schemas.Box{Roots: []schemas.BoxRoot{{Name: "r", Path: path}}}} }
+	root := func(path string) Profile {
+		return Profile{Box: schemas.Box{Roots: []schemas.BoxRoot{{Name: "r", Path: path}}}}
+	}
 	writable := func(path string) Profile {
 		return Profile{Box: schemas.Box{Roots: []schemas.BoxRoot{{Name: "r", Path: path, Write: true}}}}
 	}
@@ -74,7 +76,7 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 		"credentials deep inside":      {root(deep), "a/.aws"},
 		"a socket inside":              {root(served), "agent is a socket"},
 		"the project":                  {root(project), "project"},
-		"what holds the project":       {root(dir), "project"},
+		"what holds the project":       {root(filepath.Join(dir, "projects")), "the project's folder"},
 		"the project's keys":           {root(filepath.Join(project, "keys")), "the project's keys"},
 		"one key":                      {mounted(Mount{Name: "input/x", Host: filepath.Join(project, "keys", "producer.key")}), "the project's keys"},
 		"the project's evidence":       {root(filepath.Join(project, "evidence")), "the project's evidence"},
@@ -97,6 +99,9 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, m := range boxesHere(t) {
+				if m != Bubblewrap && strings.HasPrefix(c.says, "lies in the place") {
+					continue // it renames nothing
+				}
 				p := c.profile
 				if p.Box.Method == "" {
 					p.Box.Method = string(m)

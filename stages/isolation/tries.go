@@ -29,6 +29,10 @@ var modelFolders = []string{".cache/huggingface", ".ollama", ".lmstudio", ".cach
 
 const maxTriedMounts = 50
 
+// machineSetting is a file by which root names a program that the kernel starts
+// outside of any box. It is opened only, and nothing written.
+const machineSetting = "/proc/sys/kernel/core_pattern"
+
 // tries is the list of what a probe attempts. inside gives the place of a path in the box.
 func (p *plants) tries(b *Box) []Try {
 	var list []Try
@@ -122,6 +126,9 @@ func (p *plants) tries(b *Box) []Try {
 	state(schemas.PrivateTmp, "own file", "$TMPDIR", "write, lock and read a temporary file", "works")
 	if p.process != "" {
 		add(schemas.PrivateProc, "process", p.process, "see the process that started the probe", true)
+	}
+	if _, err := os.Stat(machineSetting); err == nil {
+		add(schemas.PrivateProc, "write", machineSetting, "change how the machine's kernel works", false)
 	}
 	if p.shm != "" {
 		add(schemas.PrivateShm, "stat", p.shm, "see a file in the machine's /dev/shm", true)

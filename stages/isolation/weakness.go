@@ -19,6 +19,7 @@ var weakness = map[Method][]string{
 		"files outside cannot be opened, but that they are there, their sizes, owners and times can be seen",
 		"owner, mode and times of files can be changed where the user may; so root's files keep root as owner when the user stays root",
 		"a file that was written can be loaded as a library, although not executed",
+		"only the program itself sees /proc/self, not the processes that it starts",
 		"processes outside can be seen by number; a process that the program leaves behind is not ended",
 		"with the network let in, Unix sockets can be reached as well",
 		"processor time and memory are not bounded",

@@ -1,0 +1,200 @@
+//go:build linux
+
+package isolation
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weighmaster/weighmaster/fixtures/shared"
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+func TestNoDescriptorOfTheOutsideIsInherited(t *testing.T) {
+	for _, m := range boxesHere(t) {
+		t.Run(string(m), func(t *testing.T) {
+			b := newBench(t)
+			fd, err := unix.Open(b.dir, unix.O_RDONLY|unix.O_DIRECTORY, 0) // not close-on-exec: a careless parent
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(fd)
+			script := fmt.Sprintf("cat /proc/self/fd/%d/canary; ls /proc/self/fd", fd)
+			control := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+			if out, err := control.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "weights") {
+				t.Fatalf("the control: the descriptor is not inherited without a box: %v %s", err, out)
+			}
+			cmd, err := openBox(t, b.profile(schemas.Box{Method: string(m)})).Command(t.Context(), "/bin/sh", "-c", script+"; exit 0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "weights") {
+				t.Errorf("got %v, %s", err, out)
+			}
+		})
+	}
+}
+
+func TestNothingOfTheOutsideIsInTheFirstProcess(t *testing.T) {
+	needs(t, Bubblewrap)
+	t.Setenv("WEIGHMASTER_PLANTED", "planted-outside")
+	b := newBench(t)
+	p := b.profile(schemas.Box{Method: "bubblewrap"})
+	p.Env = []string{"DECLARED=declared-value"}
+	box := openBox(t, p)
+	got := says(t, box, `for f in /proc/[0-9]*; do cat $f/environ $f/cmdline 2>/dev/null | tr '\0' '\n'; done; echo; env`)
+	for _, secret := range []string{"planted-outside", b.dir} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%s shows in a process of the box: %s", secret, got)
+		}
+	}
+	if !strings.Contains(got, "bwrap") || !strings.Contains(got, "declared-value") {
+		t.Errorf("the control: got %s, want the first process and the declared variable", got)
+	}
+}
+
+func TestTheProcessListOutsideShowsNoValue(t *testing.T) {
+	p := newBench(t).profile(schemas.Box{})
+	p.Env = []string{"DECLARED=declared-value"}
+	for _, m := range boxesHere(t) {
+		p.Box.Method = string(m)
+		cmd, err := openBox(t, p).Command(t.Context(), "/bin/sh", "-c", "echo an-argument")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(append(cmd.Args, cmd.Env...), " "); strings.Contains(all, "declared-value") || strings.Contains(all, "an-argument") {
+			t.Errorf("%s: got %s", m, all)
+		}
+	}
+}
+
+func TestNoCoreIsLeft(t *testing.T) {
+	for _, m := range boxesHere(t) {
+		if got := says(t, openBox(t, newBench(t).profile(schemas.Box{Method: string(m)})), "ulimit -c"); got != "0" {
+			t.Errorf("%s: got a limit of %s", m, got)
+		}
+	}
+}
+
+func TestTheBoxesSystemIsReadOnly(t *testing.T) {
+	needs(t, Bubblewrap)
+	box := openBox(t, newBench(t).profile(schemas.Box{Method: "bubblewrap"}))
+	// Opened only: were it not refused, a write would change the machine.
+	for _, path := range []string{"/x", "/usr/x", "/etc/x", "/etc/passwd", "/work/x", "/work/in/x", "/work/in/model/model.gguf", "/dev/x", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/sysrq-trigger", "/proc/self/oom_score_adj"} {
+		if got := says(t, box, "(: >> "+path+") 2>&1 || echo refused"); !strings.HasSuffix(got, "refused") {
+			t.Errorf("%s: got %q", path, got)
+		}
+	}
+	for _, path := range []string{"/etc/shadow", "/etc/ssh", "/etc/hostname", "/root", "/home", "/var/log", "/run/x", "/sys/class", "/boot", "/srv", "/opt"} {
+		if got := says(t, box, "ls -d "+path+" 2>/dev/null || echo hidden"); got != "hidden" {
+			t.Errorf("%s is seen", path)
+		}
+	}
+	if got := says(t, box, "cat /etc/passwd; hostname"); got != "nobody:x:65534:65534:nobody:/work/home:/usr/sbin/nologin\nbox" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// No further namespace, no capability by a program with the set-user-ID bit, no keyring.
+func TestNoPowerIsGained(t *testing.T) {
+	for _, m := range boxesHere(t) {
+		t.Run(string(m), func(t *testing.T) {
+			box := openBox(t, newBench(t).profile(schemas.Box{Method: string(m)}))
+			for _, script := range []string{"unshare -U true", "unshare -n true", "mount -t tmpfs x /tmp", "chroot / true", "nsenter -t 1 -m true"} {
+				if got := says(t, box, script+" 2>/dev/null && echo done || echo refused"); got != "refused" {
+					t.Errorf("%s: got %s", script, got)
+				}
+			}
+			got := says(t, box, "for f in CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs; do grep $f: /proc/self/status; done 2>/dev/null; grep -c . /proc/keys 2>/dev/null; true")
+			for _, line := range strings.Split(got, "\n") {
+				name, value, _ := strings.Cut(line, ":\t")
+				if want := "0000000000000000"; strings.HasPrefix(name, "Cap") && value != want && name != "CapBnd" || name == "NoNewPrivs" && value != "1" {
+					t.Errorf("got %s", line)
+				}
+			}
+			for _, program := range []string{"/usr/bin/su", "/usr/bin/mount", "/usr/bin/passwd"} {
+				if st, err := os.Stat(program); err == nil && st.Mode()&os.ModeSetuid != 0 {
+					return // no-new-privileges holds for it, as the status says
+				}
+			}
+		})
+	}
+}
+
+// The user's session keyring stays outside, and no call reaches any.
+func TestNoKeyringIsReached(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		shared.Missing(t, "python3 is not installed")
+	}
+	for _, m := range boxesHere(t) {
+		box := openBox(t, newBench(t).profile(schemas.Box{Method: string(m)}))
+		script := `import ctypes,errno;l=ctypes.CDLL(None,use_errno=True)
+print([errno.errorcode.get(ctypes.get_errno()) for n,a in ((` + fmt.Sprint(unix.SYS_KEYCTL) + `,0),(` + fmt.Sprint(unix.SYS_IO_URING_SETUP) + `,1),(` + fmt.Sprint(unix.SYS_BPF) + `,0)) if l.syscall(n,a,0,0,0,0)==-1])`
+		cmd, err := box.Command(t.Context(), mustFind(t, "/usr/bin/python3"), "-c", script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != "['EPERM', 'EPERM', 'EPERM']" {
+			t.Errorf("%s: got %v, %s", m, err, out)
+		}
+	}
+}
+
+func mustFind(t *testing.T, path string) string {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		shared.Missing(t, "%v", err)
+	}
+	return path
+}
+
+// Where root can hand the folder over, Landlock's program is nobody, and what it made is root's again at the end.
+func TestLandlockHandsOverWhatOthersCanReach(t *testing.T) {
+	needs(t, Landlock)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can hand a folder over")
+	}
+	dir, err := os.MkdirTemp("", "handed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	out := filepath.Join(dir, "out")
+	for _, d := range []string{dir, out} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	box, err := Open(t.Context(), Profile{Box: schemas.Box{Method: "landlock"}, Dir: out, Mounts: []Mount{{Name: "out", Host: out, Write: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := says(t, box, "id -u; id -g; id -G; echo x > made && touch $HOME/y $TMPDIR/z && while read l; do case $l in CapBnd*) echo $l;; esac; done < /proc/self/status"); got != "65534\n65534\n65534\nCapBnd: 0000000000000000" {
+		t.Errorf("got %q", got)
+	}
+	if box.Record()["uid"] != UID {
+		t.Errorf("got the record %v", box.Record())
+	}
+	if err := box.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{out, filepath.Join(out, "made")} {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil || st.Uid != 0 {
+			t.Errorf("%s: owner %d, %v", path, st.Uid, err)
+		}
+	}
+	if _, err := os.Stat(box.private); !os.IsNotExist(err) {
+		t.Errorf("the private folder is left: %v", err)
+	}
+}
