@@ -17,7 +17,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/weighmaster/weighmaster/attest/keys"
-	"github.com/weighmaster/weighmaster/fixtures"
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/checkpoints"
 	"github.com/weighmaster/weighmaster/ledger/objects"
@@ -28,6 +27,9 @@ import (
 type initOptions struct {
 	Repository, Revision string
 	NoPassword           bool
+	Tools                string // who does the work: see init_tools.go
+	Device               string // on which weights lie while a matrix is measured
+	Rented               string // where the machine is rented; empty for one's own
 }
 
 var (
@@ -57,6 +59,9 @@ func (a *app) initCommand() *cobra.Command {
 	cmd.Flags().StringVar(&opt.Repository, "repository", "", "the publisher's repository, owner/name (required)")
 	cmd.Flags().StringVar(&opt.Revision, "revision", "", "the revision to pin, 40 hex digits (required)")
 	cmd.Flags().BoolVar(&opt.NoPassword, "no-password", false, "leave the private keys unencrypted")
+	cmd.Flags().StringVar(&opt.Tools, "tools", ownTools, "who converts and quantizes: "+ownTools+", or "+llamaCpp+", built for the run and boxed")
+	cmd.Flags().StringVar(&opt.Device, "device", "CPU", "with --tools "+llamaCpp+": where every weight lies while the importance matrix is measured: CPU, CUDA0, CUDA0,CUDA1 …")
+	cmd.Flags().StringVar(&opt.Rented, "rented", "", "with --tools "+llamaCpp+": where the machine is rented (azure); its release is then demanded")
 	return cmd
 }
 
@@ -68,7 +73,14 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	if !revisionForm.MatchString(opt.Revision) {
 		return usage("--revision: got %q, want a full commit of 40 lower-case hex digits; a branch name can move", opt.Revision)
 	}
-	dir, err := filepath.Abs(dir)
+	if opt.Tools == "" {
+		opt.Tools, opt.Device = ownTools, "CPU"
+	}
+	pipeline, policy, err := opt.documents(strings.NewReplacer("@REPOSITORY@", opt.Repository, "@REVISION@", opt.Revision, "@NAME@", path.Base(opt.Repository)))
+	if err != nil {
+		return err
+	}
+	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
@@ -93,12 +105,7 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	if err != nil {
 		return err
 	}
-	replace := strings.NewReplacer("@REPOSITORY@", opt.Repository, "@REVISION@", opt.Revision, "@NAME@", path.Base(opt.Repository))
-	documents := map[string]string{
-		pipelineFile: replace.Replace(fixtures.Pipeline),
-		policyFile:   replace.Replace(fixtures.Policy),
-		trustFile:    trust,
-	}
+	documents := map[string]string{pipelineFile: pipeline, policyFile: policy, trustFile: trust}
 	for name, text := range documents {
 		if err := keys.WriteNewPublic(filepath.Join(dir, name), []byte(text)); err != nil {
 			return err

@@ -107,6 +107,9 @@ func (p *project) readPolicy() (schemas.Policy, []byte, error) {
 	if err != nil {
 		return schemas.Policy{}, nil, usage("%v", err)
 	}
+	if err := unedited(path, body); err != nil {
+		return schemas.Policy{}, nil, err
+	}
 	doc, err := policy.Read(path, body)
 	if err != nil {
 		return doc, nil, usage("%v", err)

@@ -213,6 +213,9 @@ func readDocument(dir, name, uri string, v any) ([]byte, error) {
 	if err != nil {
 		return nil, usage("%v", err)
 	}
+	if err := unedited(path, body); err != nil {
+		return nil, err
+	}
 	if err := schemas.DecodeYAML(path, body, uri, v); err != nil {
 		return nil, usage("%v", err)
 	}
