@@ -38,7 +38,7 @@ type Runner struct {
 	Objects Objects
 	Builder Builder
 	Extra   Extra
-	Now     func() time.Time
+	Now     func() time.Time // asked by several at once
 	// Only, where not empty, names the stages to run. What they need must be
 	// complete already; nothing else runs.
 	Only []string
