@@ -9,6 +9,7 @@
 //	proofs/<index>         one inclusion proof an entry (C2SP tlog-proof)
 //	imported/<index>       of an entry that came from another log, that log's proof of it
 //	objects/<hex>          public evidence objects by their SHA-256
+//	private/<hex>          private objects, of a package for another machine of one's own
 //	policy.yaml            the policy that decided
 //
 // Members are sorted, undated and deflated, so that the same evidence gives the
@@ -53,6 +54,30 @@ type Index struct {
 	Entries  []Entry  `json:"entries"`
 	Objects  []Object `json:"objects"`
 	Withheld []Object `json:"withheld"` // private objects: digests only
+	// Private are evidence objects that only another machine of one's own may
+	// have. A package with any is marked so by this alone, and is never published.
+	Private []Private `json:"private,omitempty"`
+}
+
+// Private is an object of a private package. Public says how it is marked where it came from.
+type Private struct {
+	Object
+	Public bool `json:"public"`
+}
+
+// PrivateError says that a package holds what is not to be published.
+type PrivateError struct{ Objects int }
+
+func (e *PrivateError) Error() string {
+	return fmt.Sprintf("evidence package: it holds %d objects that are for another machine of one's own; export the public package instead", e.Objects)
+}
+
+// Publishable refuses a private package.
+func (p *Package) Publishable() error {
+	if n := len(p.Index.Private); n > 0 {
+		return &PrivateError{n}
+	}
+	return nil
 }
 
 // File is the delivered file that the package travels with.
@@ -93,6 +118,7 @@ type Package struct {
 	Vouched    [][]byte // as Index.Entries, the other log's proof of an imported entry; may be nil where none is
 	Checkpoint []byte
 	Objects    map[godigest.Digest][]byte
+	Private    map[godigest.Digest][]byte // of Index.Private; nil where there are none
 	Policy     []byte
 }
 
@@ -104,6 +130,7 @@ const (
 	proofPrefix    = "proofs/"
 	importedPrefix = "imported/"
 	objectPrefix   = "objects/"
+	privatePrefix  = "private/"
 )
 
 // VouchedFor is the proof of the log that an entry was imported from, by the
@@ -162,6 +189,16 @@ func (p *Package) Write(w io.Writer) error {
 			return fmt.Errorf("evidence package: object %s is there, which evidence.json does not name", d)
 		}
 		members[objectPrefix+d.Encoded()] = body
+	}
+	if len(p.Private) != len(p.Index.Private) {
+		return fmt.Errorf("evidence package: %d private objects, and evidence.json names %d", len(p.Private), len(p.Index.Private))
+	}
+	for _, o := range p.Index.Private {
+		body, ok := p.Private[o.Digest]
+		if !ok {
+			return fmt.Errorf("evidence package: private object %s is named and not there", o.Digest)
+		}
+		members[privatePrefix+o.Digest.Encoded()] = body
 	}
 	names := make([]string, 0, len(members))
 	for name := range members {

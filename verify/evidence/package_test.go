@@ -281,6 +281,7 @@ func TestTooManyMembersAreRefused(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(written(f, example()))
 	f.Add(written(f, importedExample()))
+	f.Add(written(f, privateExample()))
 	seeds := 1
 	for _, c := range malformed(f) {
 		if len(c.body) < 8<<10 { // not the one that unpacks to very much

@@ -53,17 +53,17 @@ func Read(r io.ReaderAt, size int64) (*Package, error) {
 		return nil, err
 	}
 	for _, o := range p.Index.Objects {
-		if o.Digest.Validate() != nil || o.Digest.Algorithm() != godigest.SHA256 {
-			return nil, &FormatError{indexName, fmt.Sprintf("object digest %q", o.Digest), "sha256"}
-		}
-		body, err := take(members, objectPrefix+o.Digest.Encoded())
-		if err != nil {
+		if p.Objects[o.Digest], err = takeObject(members, objectPrefix, o); err != nil {
 			return nil, err
 		}
-		if int64(len(body)) != o.Size {
-			return nil, &FormatError{objectPrefix + o.Digest.Encoded(), fmt.Sprintf("%d bytes", len(body)), fmt.Sprintf("%d as evidence.json says", o.Size)}
+	}
+	for _, o := range p.Index.Private {
+		if p.Private == nil {
+			p.Private = map[godigest.Digest][]byte{}
 		}
-		p.Objects[o.Digest] = body
+		if p.Private[o.Digest], err = takeObject(members, privatePrefix, o.Object); err != nil {
+			return nil, err
+		}
 	}
 	for name := range members {
 		return nil, &FormatError{name, "a member that evidence.json does not name", "none"}
@@ -72,6 +72,21 @@ func Read(r io.ReaderAt, size int64) (*Package, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// takeObject takes an object out of the members.
+func takeObject(members map[string][]byte, prefix string, o Object) ([]byte, error) {
+	if o.Digest.Validate() != nil || o.Digest.Algorithm() != godigest.SHA256 {
+		return nil, &FormatError{indexName, fmt.Sprintf("object digest %q", o.Digest), "sha256"}
+	}
+	body, err := take(members, prefix+o.Digest.Encoded())
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) != o.Size {
+		return nil, &FormatError{prefix + o.Digest.Encoded(), fmt.Sprintf("%d bytes", len(body)), fmt.Sprintf("%d as evidence.json says", o.Size)}
+	}
+	return body, nil
 }
 
 // checkDirectory bounds the ZIP directory before archive/zip reads it into
@@ -111,7 +126,7 @@ func unpack(z *zip.Reader) (map[string][]byte, error) {
 	total := int64(0)
 	for _, f := range z.File {
 		if !knownName(f.Name) {
-			return nil, &FormatError{f.Name, "an unknown member", "evidence.json, bundles.jsonl, checkpoint, policy.yaml, proofs/<index>, imported/<index>, objects/<sha256>"}
+			return nil, &FormatError{f.Name, "an unknown member", "evidence.json, bundles.jsonl, checkpoint, policy.yaml, proofs/<index>, imported/<index>, objects/<sha256>, private/<sha256>"}
 		}
 		if _, twice := members[f.Name]; twice {
 			return nil, &FormatError{f.Name, "two members of that name", "one"}
@@ -155,8 +170,10 @@ func knownName(name string) bool {
 			return err == nil && n >= 0 && strconv.FormatInt(n, 10) == rest
 		}
 	}
-	if rest, ok := strings.CutPrefix(name, objectPrefix); ok {
-		return godigest.NewDigestFromEncoded(godigest.SHA256, rest).Validate() == nil
+	for _, prefix := range []string{objectPrefix, privatePrefix} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			return godigest.NewDigestFromEncoded(godigest.SHA256, rest).Validate() == nil
+		}
 	}
 	return false
 }
