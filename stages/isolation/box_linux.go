@@ -51,11 +51,14 @@ func (b *Box) prepare() error {
 }
 
 func (b *Box) prepareBubblewrap() error {
-	path, err := bubblewrap()
+	m, err := bubblewrap()
 	if err != nil {
 		return err
 	}
-	sums, err := digest.File(context.Background(), path)
+	if !m.noExec && !b.profile.RunsProducts {
+		b.record["execution"] = "denied below writable mounts by Landlock alone: a loader can map what was written"
+	}
+	sums, err := digest.File(context.Background(), m.path)
 	if err != nil {
 		return fmt.Errorf("box: %w", err)
 	}
@@ -70,5 +73,9 @@ func (b *Box) guarded(ctx context.Context, argv []string) (*exec.Cmd, error) {
 	if b.method == Landlock {
 		return b.landlockCommand(ctx, argv)
 	}
-	return b.bwrapCommand(ctx, argv)
+	m, err := bubblewrap()
+	if err != nil {
+		return nil, err
+	}
+	return b.bwrapCommand(ctx, m, argv)
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -20,12 +21,21 @@ const (
 	allowNamespaces   = "this user may make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces, an AppArmor profile for bwrap, a container's seccomp profile), or use box: {method: landlock}"
 )
 
+// maker is a bwrap that works here.
+type maker struct {
+	path string
+	// noExec: the guard can make mounts noexec. Some systems (AppArmor's profile for
+	// bwrap) leave no capability in the box; then Landlock alone denies execution.
+	noExec bool
+}
+
 // namespaces are the options that every box of bubblewrap has.
-func namespaces(network bool) []string {
+func (m maker) namespaces(network bool) []string {
 	args := []string{"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--disable-userns",
-		"--uid", fmt.Sprint(UID), "--gid", fmt.Sprint(UID), "--hostname", "box", "--die-with-parent", "--new-session",
-		// The guard needs these two to make mounts noexec, in a namespace of its own, and gives them away.
-		"--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"}
+		"--uid", fmt.Sprint(UID), "--gid", fmt.Sprint(UID), "--hostname", "box", "--die-with-parent", "--new-session", "--cap-drop", "ALL"}
+	if m.noExec { // the guard does it in a namespace of its own, and gives them away
+		args = append(args, "--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
+	}
 	if !network {
 		args = append(args, "--unshare-net")
 	}
@@ -33,25 +43,41 @@ func namespaces(network bool) []string {
 }
 
 // bubblewrap finds out, once, where bwrap is and that it works for this user.
-var bubblewrap = sync.OnceValues(func() (string, error) {
+var bubblewrap = sync.OnceValues(findBubblewrap)
+
+func findBubblewrap() (maker, error) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
-		return "", fmt.Errorf("%s: bwrap is not on the PATH: %s", Bubblewrap, installBubblewrap)
+		return maker{}, fmt.Errorf("%s: bwrap is not on the PATH: %s", Bubblewrap, installBubblewrap)
 	}
 	if path, err = filepath.Abs(path); err != nil {
+		return maker{}, err
+	}
+	var words string
+	for _, m := range []maker{{path, true}, {path, false}} {
+		if _, none := landlockABI(); none != nil && !m.noExec {
+			break
+		}
+		if words, err = m.trial(); err == nil {
+			return m, nil
+		}
+	}
+	return maker{}, fmt.Errorf("%s: %s does not work here: %w: %s; %s", Bubblewrap, path, err, words[:min(len(words), 300)], allowNamespaces)
+}
+
+// trial runs a program that does nothing in a box that holds nothing.
+func (m maker) trial() (words string, err error) {
+	b := &Box{method: Bubblewrap, system: systemPaths()}
+	defer b.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd, err := b.bwrapCommand(ctx, m, []string{"/usr/bin/true"})
+	if err != nil {
 		return "", err
 	}
-	args := append(namespaces(false), "--ro-bind", "/usr", "/usr")
-	args = append(args, systemLinks()...)
-	args = append(args, "--proc", "/proc", "--dev", "/dev", "--", "/usr/bin/true")
-	cmd := exec.Command(path, args...)
-	cmd.Env = []string{}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		words := strings.TrimSpace(string(out))
-		return "", fmt.Errorf("%s: %s does not work here: %w: %s; %s", Bubblewrap, path, err, words[:min(len(words), 300)], allowNamespaces)
-	}
-	return path, nil
-})
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
 
 // systemTop are the folders of programs and libraries. Where they are links into /usr they stay links.
 var systemTop = []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
@@ -89,9 +115,9 @@ var networkFiles = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.con
 var processorFiles = []string{"/sys/devices/system/cpu", "/sys/devices/system/node"}
 
 // bwrapArguments lay out the box. The program follows them.
-func (b *Box) bwrapArguments(self string, passwd, group int) []string {
+func (b *Box) bwrapArguments(m maker, self string, passwd, group int) []string {
 	network := b.Admits(schemas.AdmitNetwork)
-	args := append(namespaces(network), "--ro-bind", "/usr", "/usr")
+	args := append(m.namespaces(network), "--ro-bind", "/usr", "/usr")
 	args = append(args, systemLinks()...)
 	files := append(append([]string{}, systemFiles...), processorFiles...)
 	if network {
@@ -119,28 +145,31 @@ func (b *Box) bwrapArguments(self string, passwd, group int) []string {
 			args = append(args, "--ro-bind-try", f, f)
 		}
 	}
-	return append(args, "--remount-ro", "/proc", "--remount-ro", insideBase, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", b.Inside(b.profile.Dir))
+	dir := insideHome
+	if b.profile.Dir != "" {
+		dir = b.Inside(b.profile.Dir)
+	}
+	return append(args, "--remount-ro", "/proc", "--remount-ro", insideBase, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", dir)
 }
 
 // bwrapCommand starts bwrap, which starts this program as the guard, which
 // closes the box from within and becomes the program.
-func (b *Box) bwrapCommand(ctx context.Context, argv []string) (*exec.Cmd, error) {
-	bwrap, err := bubblewrap()
-	if err != nil {
-		return nil, err
-	}
+func (b *Box) bwrapCommand(ctx context.Context, m maker, argv []string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("box: find the running binary: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, bwrap)
+	cmd := exec.CommandContext(ctx, m.path)
 	// Descriptors 3 and on: the guard's job, bwrap's arguments, two files. They are
 	// anonymous, so that neither a path nor a value shows in any list of processes.
 	job := guardJob{Program: b.Inside(argv[0]), Args: append([]string{b.Inside(argv[0])}, argv[1:]...), Env: b.env, Network: b.Admits(schemas.AdmitNetwork), Refuse: keyCalls}
 	if !b.profile.RunsProducts {
-		job.Executable, job.NoExec = b.executable(), b.writable()
+		job.Executable = b.executable()
+		if m.noExec {
+			job.NoExec = b.writable()
+		}
 	}
-	args := b.bwrapArguments(self, 5, 6)
+	args := b.bwrapArguments(m, self, 5, 6)
 	if b.profile.adjust != nil {
 		args = b.profile.adjust(args, &job)
 	}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package isolation
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+
+	"github.com/weighmaster/weighmaster/schemas"
+)
+
+func fakeBwrap(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if script != "" {
+		if err := os.WriteFile(filepath.Join(dir, "bwrap"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+}
+
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	for name, c := range map[string]struct{ script, says string }{
+		"no bubblewrap":             {"", "apt-get install bubblewrap"},
+		"namespaces are refused":    {"echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "No permissions to create new namespace; this user may make no namespaces: allow"},
+		"an old one":                {"echo 'bwrap: Unknown option --disable-userns' >&2; exit 1", "Unknown option --disable-userns"},
+		"it says nothing and fails": {"exit 7", "exit status 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakeBwrap(t, c.script)
+			if _, err := findBubblewrap(); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want it to say %q", err, c.says)
+			}
+		})
+	}
+}
+
+// Where the box gives the guard no capability, Landlock alone denies execution, which is recorded.
+func TestWithoutCapabilitiesLandlockDeniesExecution(t *testing.T) {
+	needs(t, Bubblewrap)
+	needs(t, Landlock)
+	m, err := bubblewrap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := openBox(t, newBench(t).profile(schemas.Box{Method: "bubblewrap"}))
+	cmd, err := box.bwrapCommand(t.Context(), maker{path: m.path}, []string{"/bin/sh", "-c", "cp /bin/true here; ./here && echo ran || echo refused"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(strings.TrimSpace(string(out)), "refused") {
+		t.Errorf("got %v, %s", err, out)
+	}
+}
+
+func TestTheRefusedCallsHaveNamesEverywhere(t *testing.T) {
+	for _, a := range []*arch.Info{arch.X86_64, arch.AARCH64} {
+		for _, list := range [][]string{socketCalls, keyCalls, processCalls} {
+			for _, name := range list {
+				if _, ok := a.SyscallNames[name]; !ok {
+					t.Errorf("%s has no system call %s", a.Name, name)
+				}
+			}
+		}
+	}
+}
+
+// A guard that cannot close its box does not start the program.
+func TestAGuardThatCannotCloseTheBoxStartsNothing(t *testing.T) {
+	for _, m := range boxesHere(t) {
+		for name, spoil := range map[string]func(*guardJob){
+			"a folder that is not there":  func(j *guardJob) { j.Dir = "/absent" },
+			"a mount point that is none":  func(j *guardJob) { j.NoExec = []string{"/usr/share"} },
+			"a call that nobody knows":    func(j *guardJob) { j.Refuse = []string{"no_such_call"} },
+			"a program that is not there": func(j *guardJob) { j.Program = "/usr/bin/absent" },
+		} {
+			p := newBench(t).profile(schemas.Box{Method: string(m)})
+			p.adjust = func(args []string, job *guardJob) []string { spoil(job); return args }
+			cmd, err := openBox(t, p).Command(t.Context(), "/bin/sh", "-c", "echo it runs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.CombinedOutput()
+			if err == nil || strings.Contains(string(out), "it runs") || !strings.Contains(string(out), "enter the box: ") || !strings.Contains(string(out), "the program was not started") {
+				t.Errorf("%s, %s: got %v, %s", m, name, err, out)
+			}
+		}
+	}
+}
