@@ -17,6 +17,9 @@ import (
 // packagesName is how a run names the lock of its tool's packages.
 const packagesName = "tool/python-packages"
 
+// receiptName is the byproduct that tells what the machine was and what else ran there.
+const receiptName = "receipt/machine"
+
 // Record reads what a finished run was made of from the claims with the PAE
 // digests that its completion lists, and from nothing else, so that whoever has
 // these claims reads the same. Metadata of the delivered files is left empty: it
@@ -271,15 +274,16 @@ func backend(run *Run, res schemas.Result) string {
 	return strings.Join(names, ", ")
 }
 
-// hardware is what the run's internal parameters say of the machine.
+// hardware is what the run's receipt says of the machine, as its Statement
+// repeats it; the receipt itself stays with who made it.
 func hardware(run *Run) map[string]string {
 	known := map[string]string{}
-	for _, key := range []string{"os", "arch", "cpu", "cpus", "gpu", "memory", "threads"} {
-		switch v := run.Internal.GetFields()[key].AsInterface().(type) {
+	for _, key := range []string{"os", "arch", "cpus", "memory", "gpus"} {
+		switch v := run.receipt.GetAnnotations().GetFields()[key].AsInterface().(type) {
 		case string:
 			known[key] = v
 		case float64:
-			known[key] = number(v)
+			known[key] = strconv.FormatFloat(v, 'f', -1, 64)
 		}
 	}
 	return known

@@ -10,7 +10,6 @@ import (
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	godigest "github.com/opencontainers/go-digest"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/schemas"
@@ -25,11 +24,11 @@ type Run struct {
 	Subjects []NamedDigest
 	Inputs   []NamedDigest // resolvedDependencies named input/<role> (without per-file ones)
 	Needs    []Dependency  // the other resolvedDependencies: tool/…, library/…, source/…, patch/…, corpus/…
-	Internal *structpb.Struct
-	Finished time.Time // as the Statement says; zero when it does not
+	Finished time.Time     // as the Statement says; zero when it does not
 	reports  []*attest.ResourceDescriptor
 	result   *attest.ResourceDescriptor
 	listing  *attest.ResourceDescriptor
+	receipt  *attest.ResourceDescriptor // what the machine was, and what else ran
 }
 
 // NamedDigest is a name with its sha256.
@@ -105,7 +104,7 @@ func readRun(c attest.Claim) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("externalParameters: %w", err)
 	}
-	run := &Run{Uses: uses, Claims: []attest.Claim{c}, Internal: def.GetInternalParameters()}
+	run := &Run{Uses: uses, Claims: []attest.Claim{c}}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&run.External); err != nil {
@@ -137,6 +136,8 @@ func readRun(c attest.Claim) (*Run, error) {
 			run.result = b
 		case b.GetName() == listingName:
 			run.listing = b
+		case b.GetName() == receiptName:
+			run.receipt = b
 		case strings.HasPrefix(b.GetName(), "report/"):
 			run.reports = append(run.reports, b)
 		}

@@ -102,7 +102,7 @@ type RecordValidation struct {
 	Uses       string            `json:"uses"`
 	Of         []RecordFile      `json:"of"`         // by role
 	Backend    string            `json:"backend"`    // what computed
-	Hardware   map[string]string `json:"hardware"`   // as the run recorded it; empty when it did not
+	Hardware   map[string]string `json:"hardware"`   // of the run's receipt: os, arch, cpus, memory in bytes; empty when it has none
 	Parameters json.RawMessage   `json:"parameters"` // as declared
 	Reports    []RecordReport    `json:"reports"`
 	Fixtures   []RecordFixtures  `json:"fixtures"`

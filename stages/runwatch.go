@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 
 	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 
@@ -62,7 +63,7 @@ func (w *runWatch) stop(ctx context.Context, o *Outcome) {
 	of, err := w.put(ctx, samplesName, samples, map[string]any{"label": machine.Label, "intervalSeconds": samples.IntervalSeconds, "count": samples.Count})
 	if err == nil {
 		o.Evidence = append(o.Evidence, of)
-		of, err = w.put(ctx, receiptName, receipt, nil)
+		of, err = w.put(ctx, receiptName, receipt, map[string]any{"os": runtime.GOOS, "arch": runtime.GOARCH, "cpus": receipt.Start.CPUs, "memory": receipt.Start.Memory})
 	}
 	if err != nil { // the record will fail as well, or a policy that asks for the facts will
 		w.event(Event{Kind: "notice", Message: err.Error()})

@@ -147,7 +147,7 @@ func (s *selection) makesNothingNew(run *policy.Run, artifact godigest.Digest) b
 }
 
 // evidenceRoles are what the names of evidence objects start with that are no reports.
-var evidenceRoles = []string{"log/", "array/", "record/", "listing/", "box/", "compute/", "machine/"}
+var evidenceRoles = []string{"log/", "array/", "record/", "listing/", "box/", "compute/", "samples/", "receipt/"}
 
 func isEvidence(name string) bool {
 	return slices.ContainsFunc(evidenceRoles, func(role string) bool { return strings.HasPrefix(name, role) })
