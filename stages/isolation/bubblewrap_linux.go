@@ -162,7 +162,7 @@ func (b *Box) bwrapCommand(ctx context.Context, m maker, argv []string) (*exec.C
 	cmd := exec.CommandContext(ctx, m.path)
 	// Descriptors 3 and on: the guard's job, bwrap's arguments, two files. They are
 	// anonymous, so that neither a path nor a value shows in any list of processes.
-	job := guardJob{Program: b.Inside(argv[0]), Args: append([]string{b.Inside(argv[0])}, argv[1:]...), Env: b.env, Network: b.Admits(schemas.AdmitNetwork), Refuse: keyCalls}
+	job := guardJob{Program: b.Inside(argv[0]), Args: append([]string{b.Inside(argv[0])}, argv[1:]...), Env: b.env, Network: b.Admits(schemas.AdmitNetwork), Refuse: keyCalls, Families: boxFamilies}
 	if !b.profile.RunsProducts {
 		job.Executable = b.executable()
 		if m.noExec {

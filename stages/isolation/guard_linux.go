@@ -49,7 +49,7 @@ func enterGuard() error {
 		{"no new privileges", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"Landlock", job.restrict},
 		{"no capabilities", func() error { return dropPower(job.UID) }},
-		{"seccomp", func() error { return refuseCalls(job.Refuse, job.NativeOnly) }},
+		{"seccomp", func() error { return refuseCalls(job.Refuse, job.Families) }},
 		{"start " + job.Program, func() error { return unix.Exec(job.Program, job.Args, job.Env) }},
 	} {
 		if err := step.do(); err != nil {

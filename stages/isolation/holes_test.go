@@ -3,6 +3,7 @@
 package isolation
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,14 @@ func bind(how string, paths ...string) func([]string, *guardJob) []string {
 		}
 		return slices.Insert(args, at, more...)
 	}
+}
+
+// whereVsock are attributes that fail where the kernel has such sockets.
+func whereVsock(attributes ...string) []string {
+	if got := (Try{Kind: "vsock"}).run(context.Background(), ""); got == "made" {
+		return attributes
+	}
+	return nil
 }
 
 // rootOnly are attributes that fail for root alone: another user is refused by the machine itself.
@@ -68,6 +77,9 @@ func TestEachHoleInBubblewrapIsSeen(t *testing.T) {
 		{"nothing", func(*Profile, *plants) {}, nil, ""},
 		{"the network by name", func(p *Profile, _ *plants) { p.Box.Admit = []string{"network"} }, []string{schemas.NetworkIsDenied, schemas.MetadataAddressIsDenied}, "it succeeded inside the box (connected)"},
 		{"the network unsaid", func(p *Profile, _ *plants) { adjusted(p, without("--unshare-net")) }, []string{schemas.NetworkIsDenied, schemas.MetadataAddressIsDenied}, "it succeeded inside the box (connected)"},
+		{"a way to the hypervisor", func(p *Profile, _ *plants) {
+			adjusted(p, func(args []string, job *guardJob) []string { job.Families = nil; return args })
+		}, whereVsock(schemas.NetworkIsDenied), "make a socket to the hypervisor"},
 		{"the canary", func(p *Profile, pl *plants) { p.Mounts = append(p.Mounts, Mount{Name: "extra", Host: pl.canary}) }, []string{schemas.CanaryUnreadable}, "read a file outside"},
 		{"a foreign binary", func(p *Profile, pl *plants) { p.Mounts = append(p.Mounts, Mount{Name: "extra", Host: pl.foreign}) }, []string{schemas.ForeignBinaryDenied}, "execute a program outside"},
 		{"what it writes is run", func(p *Profile, _ *plants) { p.RunsProducts = true }, []string{schemas.ForeignBinaryDenied}, "write a program to"},
@@ -116,7 +128,7 @@ func TestEachHoleInLandlockIsSeen(t *testing.T) {
 	}
 	for _, h := range []hole{
 		{"nothing", func(*Profile, *plants) {}, nil, ""},
-		{"the network by name", func(p *Profile, _ *plants) { p.Box.Admit = []string{"network"} }, []string{schemas.NetworkIsDenied, schemas.MetadataAddressIsDenied, schemas.AgentSocketsAbsent}, "connected"},
+		{"the network by name", func(p *Profile, _ *plants) { p.Box.Admit = []string{"network"} }, []string{schemas.NetworkIsDenied, schemas.MetadataAddressIsDenied}, "connected"},
 		{"the canary", func(p *Profile, pl *plants) { reads(p, pl.canary) }, []string{schemas.CanaryUnreadable}, "read a file outside"},
 		{"a foreign binary", func(p *Profile, pl *plants) {
 			adjusted(p, job(func(j *guardJob) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -196,5 +197,31 @@ func TestLandlockHandsOverWhatOthersCanReach(t *testing.T) {
 	}
 	if _, err := os.Stat(box.private); !os.IsNotExist(err) {
 		t.Errorf("the private folder is left: %v", err)
+	}
+}
+
+// A filter by name does not know the calls of another instruction set: without
+// more, socket(2) of i386 would pass it.
+func TestCallsOfAnotherInstructionSetAreRefused(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("another instruction set is tried on amd64")
+	}
+	python := mustFind(t, "/usr/bin/python3")
+	// push rbx; mov eax, 359 (socket of i386); mov ebx, AF_INET; mov ecx, SOCK_STREAM; xor edx, edx; int 0x80; pop rbx; ret
+	const script = `import ctypes,mmap
+m=mmap.mmap(-1,4096,prot=7);m.write(bytes.fromhex("53b867010000bb02000000b90100000031d2cd805bc3"))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))())`
+	out, err := exec.CommandContext(t.Context(), python, "-c", script).CombinedOutput()
+	if err != nil || strings.HasPrefix(string(out), "-") {
+		t.Skipf("this kernel runs no calls of i386: %v %s", err, out)
+	}
+	for _, m := range boxesHere(t) {
+		cmd, err := openBox(t, newBench(t).profile(schemas.Box{Method: string(m)})).Command(t.Context(), python, "-c", script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "-1" {
+			t.Errorf("%s: got %v, %s, want EPERM", m, err, out)
+		}
 	}
 }

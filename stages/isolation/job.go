@@ -13,11 +13,11 @@ type guardJob struct {
 	NoExec []string `json:"noExec"` // mount points below which nothing may be executed or loaded
 	// Executable are the only places below which anything may be executed; nil for everywhere.
 	Executable []string   `json:"executable"`
-	Files      *fileRules `json:"files"`   // the only files that can be opened; nil for all that are there
-	Network    bool       `json:"network"` // whether connections are let through
-	UID        int        `json:"uid"`     // user and group to become; 0 for the one it is
-	Refuse     []string   `json:"refuse"`  // system calls
-	NativeOnly bool       `json:"nativeOnly"`
+	Files      *fileRules `json:"files"`    // the only files that can be opened; nil for all that are there
+	Network    bool       `json:"network"`  // whether connections are let through
+	UID        int        `json:"uid"`      // user and group to become; 0 for the one it is
+	Refuse     []string   `json:"refuse"`   // system calls
+	Families   []int      `json:"families"` // of sockets that can be made; none: see Refuse
 	Program    string     `json:"program"`
 	Args       []string   `json:"args"`
 	Env        []string   `json:"env"`

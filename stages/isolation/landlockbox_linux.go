@@ -105,12 +105,13 @@ func (b *Box) landlockCommand(ctx context.Context, argv []string) (*exec.Cmd, er
 		return nil, fmt.Errorf("box: find the running binary: %w", err)
 	}
 	network := b.Admits(schemas.AdmitNetwork)
-	job := guardJob{Program: argv[0], Args: argv, Env: b.env, Dir: b.profile.Dir, Network: network, NativeOnly: true,
+	job := guardJob{Program: argv[0], Args: argv, Env: b.env, Dir: b.profile.Dir, Network: network,
 		Refuse: append(append([]string{}, keyCalls...), processCalls...), Executable: b.executable(),
 		Files: &fileRules{Read: append(append(append([]string{}, b.system...), systemFiles...), landlockSystem...), Write: []string{b.private}, Devices: landlockDevices}}
 	job.Files.Read = append(job.Files.Read, processorFiles...)
 	if network {
 		job.Files.Read = append(job.Files.Read, networkFiles...)
+		job.Families = networkFamilies
 	} else {
 		job.Refuse = append(job.Refuse, socketCalls...)
 	}

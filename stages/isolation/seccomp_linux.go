@@ -22,22 +22,34 @@ var keyCalls = []string{"add_key", "request_key", "keyctl", "bpf", "perf_event_o
 var processCalls = []string{"ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl",
 	"semget", "semop", "semctl", "mq_open", "mq_unlink", "mount", "setns", "unshare"}
 
-// refuseCalls refuses system calls with EPERM, in all threads and for good.
-func refuseCalls(names []string, nativeOnly bool) error {
-	if nativeOnly {
-		if err := refuseForeign(); err != nil {
-			return err
-		}
+// families of sockets that a box can need. Others lead around its network: vsock
+// to the hypervisor, whichever namespace it is in.
+var (
+	boxFamilies     = []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+	networkFamilies = []int{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} // where sockets with names are the machine's
+)
+
+// refuseCalls refuses system calls with EPERM, in all threads and for good:
+// those of another instruction set, the named ones, and sockets of other
+// families than the given ones; of any family when there are none.
+func refuseCalls(names []string, families []int) error {
+	if err := refuseForeign(); err != nil {
+		return err
 	}
-	if len(names) == 0 {
-		return nil
+	group := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: names} // EPERM
+	if len(families) > 0 {
+		var none seccomp.ArgumentConditions
+		for _, f := range families {
+			none = append(none, seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: uint64(f)})
+		}
+		group.NamesWithCondtions = []seccomp.NameWithConditions{{Name: "socket", Conditions: none}}
 	}
 	return seccomp.LoadFilter(seccomp.Filter{
 		NoNewPrivs: true,
 		Flag:       seccomp.FilterFlagTSync,
 		Policy: seccomp.Policy{
 			DefaultAction: seccomp.ActionAllow,
-			Syscalls:      []seccomp.SyscallGroup{{Action: seccomp.ActionErrno, Names: names}}, // EPERM
+			Syscalls:      []seccomp.SyscallGroup{group},
 		},
 	})
 }
@@ -89,7 +101,7 @@ func enterSeccomp() error {
 		return fmt.Errorf("enter the box: %w; the process must not go on", err)
 	}
 	calls := append([]string{"socketpair", "sendto", "sendmsg", "sendmmsg", "io_uring_setup"}, socketCalls...)
-	if err := refuseCalls(calls, false); err != nil {
+	if err := refuseCalls(calls, nil); err != nil {
 		return fmt.Errorf("enter the box: %w; the process must not go on", err)
 	}
 	return nil

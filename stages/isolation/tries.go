@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -54,6 +55,9 @@ func (p *plants) tries(b *Box) []Try {
 	add(schemas.NetworkIsDenied, "tcp", Outside, "connect to an address on no network", false)
 	add(schemas.NetworkIsDenied, "tcp", "[2001:db8::1]:9", "connect to an IPv6 address on no network", false)
 	add(schemas.NetworkIsDenied, "udp", Outside, "send a datagram", false)
+	if runtime.GOOS == "linux" {
+		add(schemas.NetworkIsDenied, "vsock", "", "make a socket to the hypervisor", false)
+	}
 	for _, m := range metadataAddresses {
 		add(schemas.MetadataAddressIsDenied, "tcp", m, "connect to "+m, false)
 	}

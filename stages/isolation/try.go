@@ -52,6 +52,7 @@ var (
 		"loopback": {dial("tcp"), "connected", append([]string{"ECONNREFUSED"}, noNetwork...)}, // another loopback, on which nobody listens
 		"udp":      {datagram, "sent", noNetwork},
 		"socket":   {dial("unix"), "connected", append([]string{"ECONNREFUSED"}, noFile...)},
+		"vsock":    {vsock, "made", []string{"EPERM", "EACCES", "EAFNOSUPPORT"}},
 		"stat":     {stat, "seen", noFile},
 		"list":     {list, "listed", noFile},
 		"read":     {read, "read", noFile},

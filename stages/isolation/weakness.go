@@ -13,6 +13,7 @@ var weakness = map[Method][]string{
 		"an interpreter of the box runs a script that was written, and a program runs code that it makes in memory",
 		"sockets that lie in a mount can be reached: a mount that holds one is refused when the box is opened, not later",
 		"/proc/self/mountinfo tells the paths of the mounts on the machine",
+		"with the network let in, abstract sockets of the machine can be reached where Landlock is older than version 6",
 		"processor time and memory are not bounded",
 	},
 	Landlock: {
@@ -21,7 +22,6 @@ var weakness = map[Method][]string{
 		"a file that was written can be loaded as a library, although not executed",
 		"only the program itself sees /proc/self, not the processes that it starts",
 		"processes outside can be seen by number; a process that the program leaves behind is not ended",
-		"with the network let in, Unix sockets can be reached as well",
 		"processor time and memory are not bounded",
 	},
 	Sandbox: {
