@@ -11,7 +11,6 @@ import (
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/schemas"
-	"github.com/weighmaster/weighmaster/stages/isolation"
 )
 
 // compile builds C files of a folder, each line of commands by cc.
@@ -183,9 +182,7 @@ func TestVariablesThatLoadCodeAreRefused(t *testing.T) {
 
 // TestHighWaterMarkOfAProcessInTheBox: the box's own processes are small, and its wait status tells nothing.
 func TestHighWaterMarkOfAProcessInTheBox(t *testing.T) {
-	if isolation.BoxWorks(isolation.Bubblewrap) != nil {
-		shared.Missing(t, "bubblewrap does not work here")
-	}
+	needBox(t)
 	dir := t.TempDir()
 	compile(t, dir, map[string]string{"big.c": "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint main(void) { char *p = malloc(300 << 20); memset(p, 1, 300 << 20); usleep(400000); return p[5] - 1; }"}, "-O0 -o big big.c")
 	run := newRun(t, "tool", map[string]any{})

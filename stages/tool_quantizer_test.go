@@ -12,6 +12,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages/isolation"
 )
 
 // exampleModel converts the example snapshot to BF16, once a test.
@@ -319,16 +320,22 @@ func TestAnExternalQuantizerMakesTheBuiltInBytes(t *testing.T) {
 	}
 	needBox(t)
 	model, runtime := exampleModel(t), folderOf(t, "build", dir)
-	for _, with := range []map[string]any{
+	with := []map[string]any{
 		{"type": "Q8_0", "file": "m.gguf"}, {"type": "Q4_K_M", "file": "m.gguf"}, {"type": "Q6_K", "file": "m.gguf", "pure": true},
-	} {
+		{"type": "Q4_K_M", "file": "m.gguf", "box": map[string]any{"method": "none"}},
+	}
+	if isolation.BoxWorks(isolation.Landlock) == nil {
+		with = append(with, map[string]any{"type": "Q4_K_M", "file": "m.gguf", "box": map[string]any{"method": "landlock"}})
+	}
+	for _, with := range with {
 		run := newRun(t, "quantize", with)
 		run.Inputs = map[string]Artifact{"model": model, "runtime": runtime}
 		out, err := Quantize{}.Run(t.Context(), run)
 		if err != nil || out.Verdict != schemas.Passed {
 			t.Fatalf("%v %+v", err, out)
 		}
-		own, err := runStage(t, Quantize{}, string(run.With), map[string]Artifact{"model": model})
+		delete(with, "box")
+		own, err := runStage(t, Quantize{}, string(newRun(t, "own", with).With), map[string]Artifact{"model": model})
 		if err != nil {
 			t.Fatal(err)
 		}
