@@ -29,7 +29,7 @@ func (d *delivery) toRegistry(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliver %s: %w", d.name, err)
 	}
-	attached, err := repo.Attach(ctx, evidence)
+	attached, err := repo.Attach(ctx, d.file.Digest, evidence)
 	if err != nil {
 		return fmt.Errorf("deliver %s: %w", d.name, err)
 	}

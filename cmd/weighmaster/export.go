@@ -12,10 +12,13 @@ import (
 )
 
 func (a *app) exportCommand() *cobra.Command {
-	var out, classic, signer, summary, lines, cyclonedx, spdx string
+	var out, classic, signer, summary, lines, cyclonedx, spdx, oci string
+	var private, plain bool
 	cmd := &cobra.Command{
 		Use: "export FILE", Short: "Write what the ledger knows of a file, for us or for other tools", Args: cobra.ExactArgs(1),
 		Long: "Export writes everything that the ledger says about a file into one package: its lineage, examinations, decisions, proofs, checkpoint, public evidence and the policy.\n" +
+			"With --private the package also holds private evidence, logs and arrays: for another machine of one's own; it is marked, and nothing here publishes it.\n" +
+			"With --oci ADDRESS the public package and its bundles are attached to the file in a registry, where deliver put it, as referrers.\n" +
 			"For other tools it writes one of these instead, from claims that it has verified:\n" +
 			"  --in-toto DIR     for in-toto-verify: root.layout, its public key root.pub and a link a stage, signed anew with --signer's key\n" +
 			"  --jsonl FILE      every bundle on a line of its own, as gh attestation download writes them\n" +
@@ -44,6 +47,14 @@ func (a *app) exportCommand() *cobra.Command {
 				names, err = p.exportBOM(ctx, args[0], cyclonedx, bom.CycloneDX)
 			case spdx != "":
 				names, err = p.exportBOM(ctx, args[0], spdx, bom.SPDX)
+			case oci != "":
+				names, err = p.exportRegistry(ctx, args[0], oci, plain)
+			case private:
+				var name string
+				if name, err = p.exportPrivate(ctx, args[0], out); err != nil {
+					return err
+				}
+				return a.answer(map[string]any{"package": name, "private": true}, func() { a.printf("%s", sayPrivate(name)) })
 			default:
 				return a.exportPackage(ctx, p, args[0], out)
 			}
@@ -64,7 +75,11 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&lines, "jsonl", "", "write every bundle into this new file, or a new one in this folder, instead: one a line")
 	cmd.Flags().StringVar(&cyclonedx, "cyclonedx", "", "write a CycloneDX 1.6 ML-BOM into this new file instead")
 	cmd.Flags().StringVar(&spdx, "spdx", "", "write an SPDX 3.0.1 document into this new file instead")
-	cmd.MarkFlagsMutuallyExclusive("out", "in-toto", "vsa", "jsonl", "cyclonedx", "spdx")
+	cmd.Flags().StringVar(&oci, "oci", "", "attach the evidence to the file in this registry instead: oci://registry/repository:tag")
+	cmd.Flags().BoolVar(&private, "private", false, "also private evidence, for another machine of one's own (default name: FILE"+ownSuffix+")")
+	cmd.Flags().BoolVar(&plain, "plain-http", false, "talk to the registry without TLS, also where it is not on loopback")
+	cmd.MarkFlagsMutuallyExclusive("out", "in-toto", "vsa", "jsonl", "cyclonedx", "spdx", "oci")
+	cmd.MarkFlagsMutuallyExclusive("private", "in-toto", "vsa", "jsonl", "cyclonedx", "spdx", "oci")
 	return cmd
 }
 

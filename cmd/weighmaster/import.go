@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/ledger"
 	"github.com/weighmaster/weighmaster/ledger/imported"
+	oci "github.com/weighmaster/weighmaster/stages/registry"
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
@@ -24,32 +26,42 @@ type importResult struct {
 	Added    int    `json:"added"`    // of them new in this ledger
 	Objects  int    `json:"objects"`  // public evidence objects that were new
 	Withheld int    `json:"withheld"` // private ones: their digests came, they did not
+	Private  int    `json:"private"`  // private ones that came, of a package for another machine of one's own
+	Sources  string `json:"sources"`  // what was found of the machines' snapshots, held against each other
 }
 
 func (a *app) importCommand() *cobra.Command {
 	var artifact string
+	var plain bool
 	cmd := &cobra.Command{
-		Use: "import PACKAGE|PROJECT", Short: "Take over what another log says, after checking all of it", Args: cobra.ExactArgs(1),
+		Use: "import PACKAGE|PROJECT|oci://…", Short: "Take over what another log says, after checking all of it", Args: cobra.ExactArgs(1),
 		Long: "Import adds the entries of an evidence package, or of another project's ledger, to this one: what one machine made becomes what the next one goes on from.\n" +
 			"Before anything is written it checks the other log's signature against logs: in trust.yaml, the proof of every entry, the signature of every bundle by a\n" +
 			"functionary of trust.yaml at the moment for which the other log vouches, and the digest of every evidence object. One failure imports nothing.\n" +
 			"The other log's checkpoint and proofs are kept in " + importedDir + "/: a log that was cut back or forked since the last import is found out (exit code 3).\n" +
-			"Private evidence stays behind. A second import of the same adds nothing.",
+			"From oci://registry/repository:tag it takes every package that is attached to the file there.\n" +
+			"Where both machines acquired the source, their manifests are held against each other, file by file; one difference imports nothing.\n" +
+			"Private evidence stays behind, unless it was exported with --private. A second import of the same adds nothing.",
 		Example: "  weighmaster export work/bf16/model-BF16.gguf --out model-BF16.zip        (on the one machine, also of a file that was never delivered)\n  weighmaster import model-BF16.zip\n  weighmaster import ../other-project --artifact sha256:…",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			res, err := a.importFrom(cmd.Context(), args[0], artifact)
+			res, err := a.importFrom(cmd.Context(), args[0], artifact, plain)
 			if err != nil {
 				return err
 			}
 			return a.answer(res, func() {
-				if res.Added == 0 {
+				if res.Added == 0 && res.Private == 0 {
 					a.printf("nothing new: all %d entries of %s are in the ledger already\n", res.Entries, res.Origin)
 					return
 				}
 				a.printf("%d of %d entries of %s are new and were added, %d evidence objects; %d private ones stayed behind\n", res.Added, res.Entries, res.Origin, res.Objects, res.Withheld)
+				if res.Private > 0 {
+					a.printf("%d private evidence objects came too and stay private here\n", res.Private)
+				}
+				a.printf("sources: %s\n", res.Sources)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&plain, "plain-http", false, "talk to the registry without TLS, also where it is not on loopback")
 	cmd.Flags().StringVar(&artifact, "artifact", "", "of a project, only the lineage and evidence of this file or digest")
 	return cmd
 }
@@ -60,12 +72,18 @@ type incoming struct {
 	extends func(ctx context.Context, checkpoint []byte) error
 }
 
-func (a *app) importFrom(ctx context.Context, path, artifact string) (importResult, error) {
+func (a *app) importFrom(ctx context.Context, path, artifact string, plain bool) (importResult, error) {
 	p, err := a.open(ctx, true)
 	if err != nil {
 		return importResult{}, err
 	}
 	defer p.close()
+	if strings.HasPrefix(path, oci.Scheme) {
+		if artifact != "" {
+			return importResult{}, usage("--artifact is for a project; a registry's address names one artifact already")
+		}
+		return a.importRegistry(ctx, p, path, plain)
+	}
 	kind, err := evidenceKind(path, "name an evidence package or another project's folder")
 	if err != nil {
 		return importResult{}, err
@@ -148,6 +166,16 @@ func (p *project) take(ctx context.Context, in incoming) (importResult, error) {
 			return res, err
 		}
 		res.Objects++
+	}
+	res.Sources = i.sources
+	for _, o := range in.pkg.Index.Private {
+		if _, err := p.objects.Stat(ctx, o.Digest); err == nil {
+			continue
+		}
+		if _, err := p.objects.Put(ctx, o.MediaType, o.Public, bytes.NewReader(in.pkg.Private[o.Digest])); err != nil {
+			return res, err
+		}
+		res.Private++
 	}
 	if i.own {
 		return res, nil

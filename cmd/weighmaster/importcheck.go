@@ -15,6 +15,7 @@ import (
 	"github.com/weighmaster/weighmaster/ledger/imported"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
 	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
@@ -25,6 +26,7 @@ type examined struct {
 	bundles [][]byte
 	entries []imported.Entry // as bundles
 	earlier []earlier        // what still other logs vouch for of them
+	sources string           // what was found of the machines' snapshots
 }
 
 // earlier is an entry in a log before the one that it is imported from.
@@ -105,6 +107,12 @@ func (p *project) examine(ctx context.Context, in incoming) (*examined, error) {
 		return nil, err
 	}
 	if err := p.examineObjects(ctx, pkg, claims); err != nil {
+		return nil, err
+	}
+	if err := examinePrivate(pkg, claims); err != nil {
+		return nil, err
+	}
+	if i.sources, err = p.examineSources(ctx, claims); err != nil {
 		return nil, err
 	}
 	if newest == nil || len(i.bundles) == 0 {
@@ -299,6 +307,9 @@ func (p *project) examineObjects(ctx context.Context, pkg *evidence.Package, cla
 			return refuse("evidence object %s is named by no claim", d)
 		}
 	}
+	for d := range pkg.Private {
+		withheld[d] = true // it is looked at by itself
+	}
 	for d, stage := range named {
 		if _, here := pkg.Objects[d]; here || withheld[d] {
 			continue
@@ -308,4 +319,27 @@ func (p *project) examineObjects(ctx context.Context, pkg *evidence.Package, cla
 		}
 	}
 	return nil
+}
+
+// examineSources holds what this ledger's machines acquired against what the
+// incoming claims say was acquired.
+func (p *project) examineSources(ctx context.Context, incoming []attest.Claim) (string, error) {
+	all, err := p.allClaims(ctx)
+	if err != nil {
+		return "", err
+	}
+	known := map[godigest.Digest]bool{}
+	for _, c := range all {
+		known[c.Bundle()] = true
+	}
+	for _, c := range incoming {
+		if !known[c.Bundle()] {
+			all = append(all, c)
+		}
+	}
+	words, err := stages.CompareSources(all)
+	if err != nil {
+		return "", refuse("%w", err)
+	}
+	return words, nil
 }

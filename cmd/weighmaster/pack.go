@@ -19,6 +19,9 @@ import (
 
 const packageSuffix = ".evidence.zip"
 
+// candidateMark is in the name of a file that turned out to have other bytes.
+const candidateMark = ".candidate-"
+
 // packDelivered writes the evidence package of every delivered file, anew:
 // later entries (a reload, a completion) belong into it too.
 func (p *project) packDelivered(ctx context.Context) ([]string, error) {
@@ -28,7 +31,7 @@ func (p *project) packDelivered(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.Type().IsRegular() || strings.HasSuffix(e.Name(), packageSuffix) || strings.HasSuffix(e.Name(), ".partial") {
+		if !e.Type().IsRegular() || strings.HasSuffix(e.Name(), packageSuffix) || strings.HasSuffix(e.Name(), ownSuffix) || strings.HasSuffix(e.Name(), ".partial") || strings.Contains(e.Name(), candidateMark) {
 			continue
 		}
 		path := filepath.Join(p.dir, deliveredDir, e.Name())
@@ -60,6 +63,11 @@ func (p *project) pack(ctx context.Context, file, to string) error {
 	if err != nil {
 		return fmt.Errorf("evidence of %s: %w", file, err)
 	}
+	return writePackage(pkg, to)
+}
+
+// writePackage writes a package whole or not at all.
+func writePackage(pkg *evidence.Package, to string) error {
 	partial := to + ".partial"
 	f, err := os.Create(partial)
 	if err != nil {

@@ -167,7 +167,7 @@ func (a *app) runner(ctx context.Context, p *project) (*stages.Runner, error) {
 		Claims: p.allClaims, Objects: evidenceStore{p.objects}, Builder: stages.Builder{Version: version(), Digest: binary},
 		Extra: stages.Extra{
 			Policy: policyDoc, PolicyDigest: godigest.FromBytes(policyBody), PipelineDigest: godigest.FromBytes(pipelineBody), Stages: pipeline.Stages, Delivered: delivered,
-			Evidence: p.policyEvidence,
+			Evidence: p.policyEvidence, Attachment: p.attachmentOf,
 			Checkpoint: func(ctx context.Context) (string, error) {
 				cp, err := p.log.Checkpoint(ctx)
 				return string(cp), err

@@ -103,7 +103,7 @@ func (r *Repo) layer(ctx context.Context, desc ocispec.Descriptor, want godigest
 		}
 		there = append(there, l.Digest.String())
 	}
-	return ocispec.Descriptor{}, &OtherBytesError{r.address, "the layers of manifest " + desc.Digest.String(), fmt.Sprintf("%.300s", strings.Join(there, ", ")), want.String(), "the tag names something else than the accepted file; nothing was fetched"}
+	return ocispec.Descriptor{}, &OtherBytesError{r.address, "the layers of manifest " + desc.Digest.String(), fmt.Sprintf("%.300s", strings.Join(there, ", ")), want.String(), "the tag names something else than this file"}
 }
 
 // manifest reads an image manifest, which is what artifacts are.

@@ -140,11 +140,15 @@ type Bundle struct {
 	At            time.Time // when the log took it in
 }
 
-// Attach makes evidence referrers of the manifest that the address names. What
+// Attach makes evidence referrers of the manifest that the address names, which
+// must be of the file that the evidence is about. What
 // is attached already stays as it is. It returns the package's manifest.
-func (r *Repo) Attach(ctx context.Context, ev Evidence) (godigest.Digest, error) {
+func (r *Repo) Attach(ctx context.Context, about godigest.Digest, ev Evidence) (godigest.Digest, error) {
 	subject, err := r.resolve(ctx)
 	if err != nil {
+		return "", err
+	}
+	if _, err := r.layer(ctx, subject, about); err != nil {
 		return "", err
 	}
 	if err := r.pushConfig(ctx); err != nil {

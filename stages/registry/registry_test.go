@@ -209,7 +209,7 @@ func TestARegistryIsBelievedNothing(t *testing.T) {
 		"a tag that names another file": {func(t *testing.T, s *registrytest.Server) func(*http.Response) error {
 			move(t, s, "evil:q8", evil)
 			return nil
-		}, "the tag names something else than the accepted file; nothing was fetched"},
+		}, "the tag names something else than this file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registries(t, func(t *testing.T, s *registrytest.Server) {
@@ -298,13 +298,13 @@ func TestEvidenceIsFoundAsReferrers(t *testing.T) {
 	registries(t, func(t *testing.T, s *registrytest.Server) {
 		r, _ := push(t, s, "seen:q8", body)
 		for range 2 { // what is attached already stays as it is
-			if _, err := r.Attach(t.Context(), evidence(3)); err != nil {
+			if _, err := r.Attach(t.Context(), want, evidence(3)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		newer := evidence(0)
 		newer.Package, newer.At = []byte("a newer package"), at.Add(time.Hour)
-		if _, err := r.Attach(t.Context(), newer); err != nil {
+		if _, err := r.Attach(t.Context(), want, newer); err != nil {
 			t.Fatal(err)
 		}
 		for kind, want := range map[string][]string{PackageType: {"a package", "a newer package"}, BundleType: {`{"bundle":0}`, `{"bundle":1}`, `{"bundle":2}`}} {
@@ -327,6 +327,9 @@ func TestEvidenceIsFoundAsReferrers(t *testing.T) {
 				t.Errorf("beyond the limit: %v", err)
 			}
 		}
+		if _, err := r.Attach(t.Context(), godigest.FromString("another"), evidence(0)); err == nil || !strings.Contains(err.Error(), "the tag names something else") {
+			t.Errorf("evidence of another file: %v", err)
+		}
 		// As others read it: by the specification's own fields.
 		desc, err := r.resolve(t.Context())
 		if err != nil {
@@ -348,7 +351,7 @@ func TestEvidenceIsFoundAsReferrers(t *testing.T) {
 func TestAReferrerOfAnotherSubjectIsRefused(t *testing.T) {
 	registries(t, func(t *testing.T, s *registrytest.Server) {
 		other, _ := push(t, s, "two:other", body[1:])
-		if _, err := other.Attach(t.Context(), evidence(0)); err != nil {
+		if _, err := other.Attach(t.Context(), godigest.FromBytes(body[1:]), evidence(0)); err != nil {
 			t.Fatal(err)
 		}
 		subject, err := other.resolve(t.Context())
@@ -363,7 +366,7 @@ func TestAReferrerOfAnotherSubjectIsRefused(t *testing.T) {
 			t.Fatalf("%v, %v", listed, err)
 		}
 		r, _ := push(t, s, "two:q8", body)
-		if _, err := r.Attach(t.Context(), evidence(0)); err != nil {
+		if _, err := r.Attach(t.Context(), want, evidence(0)); err != nil {
 			t.Fatal(err)
 		}
 		s.Change(func(res *http.Response) error {
