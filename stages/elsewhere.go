@@ -3,6 +3,7 @@ package stages
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,13 @@ type ElsewhereError struct{ Stage, Uses, Machine, Why string }
 func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("stage %s (%s) belongs to machine %s and is not run here: %s; run it there (weighmaster run --machine %s), export the evidence and import it here",
 		e.Stage, e.Uses, e.Machine, e.Why, e.Machine)
+}
+
+// waitsElsewhere tells whether a stage waits for another machine: what does not
+// rest on it goes on here.
+func waitsElsewhere(err error) bool {
+	var elsewhere *ElsewhereError
+	return errors.As(err, &elsewhere)
 }
 
 // RemoteTaker is a stage that can go on from evidence alone: its input may be on another machine.
