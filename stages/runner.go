@@ -129,7 +129,7 @@ func (r *Runner) Run(ctx context.Context) (map[string]Artifact, error) {
 		}
 		mayRun := len(r.Only) == 0 || slices.Contains(r.Only, decl.Name)
 		err := r.runStage(ctx, decl, made, mayRun)
-		if err != nil && (!r.KeepGoing || !ofItsBranch(err)) {
+		if err != nil && (!ofItsBranch(err) || !r.KeepGoing && !waitsElsewhere(err)) {
 			return made, errors.Join(append(failed.errs, err)...)
 		}
 		if err != nil {
