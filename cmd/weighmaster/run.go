@@ -29,7 +29,7 @@ const azureVariable = "WEIGHMASTER_AZURE_ENDPOINT"
 func stageTypes() map[string]stages.Stage {
 	byUses := map[string]stages.Stage{}
 	for _, s := range []stages.Stage{
-		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Isolate{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{},
+		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Isolate{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{}, stages.Parity{},
 		stages.Baseline{}, stages.Evaluate{}, stages.Accept{}, stages.Deliver{}, stages.Reload{}, stages.Complete{},
 		stages.Observe{Endpoint: os.Getenv(azureVariable)}, stages.Release{Endpoint: os.Getenv(azureVariable)},
 	} {

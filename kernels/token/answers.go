@@ -24,6 +24,9 @@ const (
 // What stands around a case in the comparison within.
 const before, after = "As I said, ", " and so on."
 
+// Within is a case in the middle of a sentence, as it is asked about.
+func Within(text string) string { return before + text + after }
+
 // asked are the ids that a side is asked for, by comparison.
 var asked = [4]struct {
 	mode  Mode
@@ -51,7 +54,7 @@ func ask(ctx context.Context, s Side, c string) (a answer, err error) {
 	for i, q := range asked {
 		whole := c
 		if i == within {
-			whole = before + c + after
+			whole = Within(c)
 		}
 		if a.ids[i], err = s.IDs(ctx, whole, q.mode); errors.Is(err, ErrCannot) {
 			a.cannot[i], err = true, nil
