@@ -176,19 +176,32 @@ func (in *inquiry) judgeProbe(run *Run) Reason {
 	return undecided(what, got, want).from(p.run.PAE())
 }
 
+// asserted reads what a SCAI Statement says, attribute by attribute.
+func asserted(c attest.Claim) ([]schemas.PolicyAsserted, error) {
+	var r scai.AttributeReport
+	if err := protojson.Unmarshal(c.Predicate(), &r); err != nil {
+		return nil, err
+	}
+	list := []schemas.PolicyAsserted{}
+	for _, a := range r.GetAttributes() {
+		of := func(name string) string { return a.GetConditions().GetFields()[name].GetStringValue() }
+		list = append(list, schemas.PolicyAsserted{Attribute: a.GetAttribute(), Method: of("method"), Boot: of("boot"), Admitted: of("admitted")})
+	}
+	return list, nil
+}
+
 // attributes are the names that a SCAI Statement asserts of a box: one whose
 // conditions give another method, boot or things let in is about another box.
 // None of a Statement that cannot be read.
 func attributes(c attest.Claim, box map[string]string) []string {
-	var r scai.AttributeReport
-	if protojson.Unmarshal(c.Predicate(), &r) != nil {
+	all, err := asserted(c)
+	if err != nil {
 		return nil
 	}
 	var list []string
-	for _, a := range r.GetAttributes() {
-		of := func(name string) string { return a.GetConditions().GetFields()[name].GetStringValue() }
-		if of("method") == box[schemas.FactBox] && of("boot") == box[factBoot] && of("admitted") == box[schemas.FactAdmitted] {
-			list = append(list, a.GetAttribute())
+	for _, a := range all {
+		if a.Method == box[schemas.FactBox] && a.Boot == box[factBoot] && a.Admitted == box[schemas.FactAdmitted] {
+			list = append(list, a.Attribute)
 		}
 	}
 	return list

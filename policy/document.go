@@ -28,7 +28,7 @@ func Document(p schemas.Policy, ev Evidence, q Question) ([]byte, error) {
 		Question: schemas.PolicyQuestion{Decision: q.Decision, Class: q.Class, Artifact: q.Artifact, Policy: q.Policy, At: q.At.UTC()},
 		Log:      schemas.PolicyLog{Size: ev.Size, Whole: ev.whole()},
 		Claims:   []schemas.PolicyClaim{}, Summaries: []schemas.PolicySummary{}, Completions: []schemas.PolicyCompletion{},
-		Reviews: []schemas.PolicyReview{}, Withdrawals: []schemas.PolicyWithdrawal{}, Witnesses: []schemas.PolicyCosignature{}, Unreadable: []schemas.PolicyUnreadable{},
+		Reviews: []schemas.PolicyReview{}, Attributes: []schemas.PolicyAttributes{}, Withdrawals: []schemas.PolicyWithdrawal{}, Witnesses: []schemas.PolicyCosignature{}, Unreadable: []schemas.PolicyUnreadable{},
 	}
 	for _, c := range ev.Claims {
 		doc.Claims = append(doc.Claims, in.documentClaim(c))
@@ -85,7 +85,19 @@ func (in *inquiry) documentPredicate(doc *schemas.PolicyEvidence, c attest.Claim
 		if err := json.Unmarshal(c.Predicate(), &done); err != nil {
 			return err
 		}
-		doc.Completions = append(doc.Completions, schemas.PolicyCompletion{Bundle: c.Bundle(), Policy: done.Policy, Finished: append([]godigest.Digest{}, done.Finished...), Fallen: fell})
+		d := schemas.PolicyCompletion{Bundle: c.Bundle(), Policy: done.Policy, Finished: append([]godigest.Digest{}, done.Finished...), Delivered: []schemas.PolicyArtifact{}, Compute: done.Compute, Fallen: fell}
+		for _, f := range done.Delivered {
+			d.Delivered = append(d.Delivered, schemas.PolicyArtifact{Name: f.Name, Digest: f.Digest})
+		}
+		differing, err := in.recordDiffers(done)
+		d.Recorded = done.Record != nil && err == nil && len(differing) == 0
+		doc.Completions = append(doc.Completions, d)
+	case attest.SCAIType:
+		list, err := asserted(c)
+		if err != nil {
+			return err
+		}
+		doc.Attributes = append(doc.Attributes, schemas.PolicyAttributes{Bundle: c.Bundle(), Asserted: list})
 	case schemas.ReviewURI:
 		r, err := Review(c)
 		if err != nil {
@@ -115,7 +127,10 @@ func (in *inquiry) documentRuns(doc *schemas.PolicyEvidence) []schemas.PolicyRun
 	for _, run := range runs {
 		d := schemas.PolicyRun{
 			PAE: run.PAE(), Withdrawn: in.dropped[run.PAE()], Stage: run.External.Stage, Uses: run.Uses, Publisher: run.External.Publisher, Finished: moment(run.Finished),
-			Claims: []godigest.Digest{}, Subjects: artifacts(run.Subjects), Inputs: artifacts(run.Inputs), Missing: []string{},
+			Claims: []godigest.Digest{}, Subjects: artifacts(run.Subjects), Inputs: artifacts(run.Inputs), Needs: []schemas.PolicyNeed{}, Missing: []string{},
+		}
+		for _, n := range run.Needs {
+			d.Needs = append(d.Needs, schemas.PolicyNeed(n))
 		}
 		for _, c := range run.Claims {
 			d.Claims = append(d.Claims, c.Bundle())

@@ -22,6 +22,7 @@ type PolicyEvidence struct {
 	Summaries   []PolicySummary     `json:"summaries"`
 	Completions []PolicyCompletion  `json:"completions"`
 	Reviews     []PolicyReview      `json:"reviews"`
+	Attributes  []PolicyAttributes  `json:"attributes"`
 	Withdrawals []PolicyWithdrawal  `json:"withdrawals"`
 	Witnesses   []PolicyCosignature `json:"witnesses"`
 	Unreadable  []PolicyUnreadable  `json:"unreadable"`
@@ -74,11 +75,33 @@ type PolicyRun struct {
 	Finished  *time.Time        `json:"finished,omitempty"`
 	Subjects  []PolicyArtifact  `json:"subjects"`
 	Inputs    []PolicyArtifact  `json:"inputs"`           // named by role
+	Needs     []PolicyNeed      `json:"needs"`            // what else went in
 	Result    *Result           `json:"result,omitempty"` // missing where it cannot be read
 	Reports   []Report          `json:"reports"`
 	Listing   *Listing          `json:"listing,omitempty"` // of an acquire run
 	// Missing says which results, reports and listings cannot be read, and why.
 	Missing []string `json:"missing"`
+}
+
+// PolicyNeed is a tool, library, source, patch or text that went into a run, its role in its name.
+type PolicyNeed struct {
+	Name   string          `json:"name"`
+	Digest godigest.Digest `json:"digest"`           // empty where there is no sha256
+	Commit string          `json:"commit,omitempty"` // of a source
+}
+
+// PolicyAttributes is what somebody stated of the box that a probe looked at (SCAI).
+type PolicyAttributes struct {
+	Bundle   godigest.Digest  `json:"bundle"`
+	Asserted []PolicyAsserted `json:"asserted"`
+}
+
+// PolicyAsserted is one attribute with the conditions under which it was shown; empty where they are not said.
+type PolicyAsserted struct {
+	Attribute string `json:"attribute"`
+	Method    string `json:"method"`
+	Boot      string `json:"boot"`
+	Admitted  string `json:"admitted"`
 }
 
 // PolicySummary is a decision that somebody took (SLSA Verification Summary).
@@ -96,10 +119,14 @@ type PolicySummary struct {
 
 // PolicyCompletion is a run's end.
 type PolicyCompletion struct {
-	Bundle   godigest.Digest   `json:"bundle"`
-	Policy   godigest.Digest   `json:"policy"`
-	Finished []godigest.Digest `json:"finished"` // PAE digests
-	Fallen   bool              `json:"fallen,omitempty"`
+	Bundle    godigest.Digest   `json:"bundle"`
+	Policy    godigest.Digest   `json:"policy"`
+	Finished  []godigest.Digest `json:"finished"` // PAE digests
+	Delivered []PolicyArtifact  `json:"delivered"`
+	Compute   string            `json:"compute"` // "none rented", or the PAE digest of the release
+	// Recorded: it holds a record of what the run was made of, and the claims that it lists say the same.
+	Recorded bool `json:"recorded"`
+	Fallen   bool `json:"fallen,omitempty"`
 }
 
 // PolicyReview is a person's word.
