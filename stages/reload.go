@@ -22,7 +22,7 @@ const ReloadVerb = "reload-child"
 // Reload loads the delivered bytes in a fresh process without network and has
 // them answer, here and now. Input role: artifact, the delivered file.
 type Reload struct {
-	command func(ctx context.Context, args ...string) (cmd *boxed, err error) // the box; the best that works here when nil
+	command func(ctx context.Context, path string, args ...string) (*boxed, error) // the box; the best that works here when nil
 }
 
 // Uses implements [Stage].
@@ -67,14 +67,19 @@ func (s Reload) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	}
 	job := reloadJob{Path: artifact.Path, Fixtures: fixtures, Kind: with.Kind, Connect: []string{beacon.Address(), isolation.Outside}}
 	start := run.Now()
-	answer, method, err := s.ask(ctx, job)
+	answer, b, err := s.ask(ctx, job)
 	if err != nil {
 		return nil, err
 	}
+	method := b.method
+	outside = append(outside, isolation.Probe(ctx, beacon.Address())...)
 	network := isolation.Judge(method, outside, answer.Attempts)
 	out := &Outcome{
 		Facts:    map[string]string{"network": "not enforced", "enforcement": network.Statement},
 		Internal: map[string]any{"method": string(method)},
+	}
+	if b.record != nil {
+		out.Internal["box"] = b.record
 	}
 	if network.Denied {
 		out.Facts["network"] = "denied"
@@ -97,18 +102,19 @@ func (s Reload) Run(ctx context.Context, run *Run) (*Outcome, error) {
 }
 
 // ask runs the child and reads its answer.
-func (s Reload) ask(ctx context.Context, job reloadJob) (*reloadAnswer, isolation.Method, error) {
+func (s Reload) ask(ctx context.Context, job reloadJob) (answer *reloadAnswer, b *boxed, err error) {
 	start := s.command
 	if start == nil {
 		start = box
 	}
-	b, err := start(ctx, ReloadVerb)
-	if err != nil {
-		return nil, isolation.None, err
+	if b, err = start(ctx, job.Path, ReloadVerb); err != nil {
+		return nil, nil, err
 	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	job.Path = b.path
 	body, err := json.Marshal(job)
 	if err != nil {
-		return nil, b.method, err
+		return nil, b, err
 	}
 	stdout, stderr := &limitedBuffer{limit: maxChildAnswer}, &limitedBuffer{limit: maxChildWords}
 	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = bytes.NewReader(body), stdout, stderr
@@ -116,19 +122,21 @@ func (s Reload) ask(ctx context.Context, job reloadJob) (*reloadAnswer, isolatio
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, b.method, fmt.Errorf("reload in a fresh process (%s): %w: %s", b.method, err, strings.TrimSpace(string(stderr.kept)))
+		return nil, b, fmt.Errorf("reload in a fresh process (%s): %w: %s", b.method, err, strings.TrimSpace(string(stderr.kept)))
 	}
 	if stdout.cut {
-		return nil, b.method, fmt.Errorf("reload: the child answered more than %d bytes", maxChildAnswer)
+		return nil, b, fmt.Errorf("reload: the child answered more than %d bytes", maxChildAnswer)
 	}
-	var answer reloadAnswer
 	dec := json.NewDecoder(bytes.NewReader(stdout.kept))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&answer); err != nil {
-		return nil, b.method, fmt.Errorf("reload: the child's answer: %w", err)
+		return nil, b, fmt.Errorf("reload: the child's answer: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, b.method, errors.New("reload: the child's answer goes on after its end")
+		return nil, b, errors.New("reload: the child's answer goes on after its end")
 	}
-	return &answer, b.method, nil
+	if answer == nil {
+		return nil, b, errors.New("reload: the child's answer is empty")
+	}
+	return answer, b, nil
 }

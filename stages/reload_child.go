@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -43,11 +44,22 @@ type reloadAnswer struct {
 type boxed struct {
 	cmd    *exec.Cmd
 	method isolation.Method
+	path   string         // of the delivered file, as the child sees it
+	record map[string]any // see isolation.Box.Record; nil of a box that denies the network alone
+	close  func() error
 }
 
-func box(ctx context.Context, args ...string) (*boxed, error) {
+// box is the box of the tool stages, with the delivered file in it. Where none
+// works, the child at least gets no network.
+func box(ctx context.Context, path string, args ...string) (*boxed, error) {
+	if runtime.GOOS == "linux" { // elsewhere the box of the tools was never run by a test
+		cmd, b, err := isolation.Self(ctx, []isolation.Mount{{Name: "input/artifact", Host: path}}, args...)
+		if err == nil {
+			return &boxed{cmd: cmd, method: b.Method(), path: b.Inside(path), record: b.Record(), close: b.Close}, nil
+		}
+	}
 	cmd, method, err := isolation.Command(ctx, args...)
-	return &boxed{cmd, method}, err
+	return &boxed{cmd: cmd, method: method, path: path, close: func() error { return nil }}, err
 }
 
 // ReloadChild is the whole of the child process: it finishes the box, reads a

@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 }
 
 // by runs the child in one given box.
-func by(m isolation.Method) func(context.Context, ...string) (*boxed, error) {
-	return func(ctx context.Context, args ...string) (*boxed, error) {
+func by(m isolation.Method) func(context.Context, string, ...string) (*boxed, error) {
+	return func(ctx context.Context, path string, args ...string) (*boxed, error) {
 		cmd, m, err := isolation.CommandBy(ctx, m, args...)
-		return &boxed{cmd, m}, err
+		return &boxed{cmd: cmd, method: m, path: path, close: func() error { return nil }}, err
 	}
 }
 
@@ -79,6 +79,18 @@ func TestReloadAnswersWithoutNetworkInEveryBox(t *testing.T) {
 				t.Errorf("metrics %v", r.Metrics)
 			}
 		})
+	}
+}
+
+func TestReloadRunsInTheBoxOfTheTools(t *testing.T) {
+	needsBox(t, isolation.Bubblewrap)
+	out, err := Reload{}.Run(t.Context(), reloadRun(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, _ := out.Internal["box"].(map[string]any)
+	if out.Verdict != schemas.Passed || out.Facts["network"] != "denied" || out.Facts["enforcement"] != "bubblewrap, connect: ECONNREFUSED, ENETUNREACH" || record["uid"] != isolation.UID {
+		t.Errorf("%s %q %v %v", out.Verdict, out.Failure, out.Facts, record)
 	}
 }
 

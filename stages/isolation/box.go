@@ -31,7 +31,7 @@ type Mount struct {
 type Profile struct {
 	Box    schemas.Box
 	Mounts []Mount // besides the system's folders and the roots of Box, whose paths are absolute
-	Dir    string  // host path of the working directory; it lies below a writable mount
+	Dir    string  // host path of the working directory, below a writable mount; a folder of the box's own when empty
 	// Env is what the program gets besides PATH, HOME, TMPDIR and LANG, which are
 	// the box's own: NAME=value. A name that is one of a credential is refused.
 	Env []string

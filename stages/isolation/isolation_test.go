@@ -121,6 +121,16 @@ func TestATimeoutAndARefusalByAPeerProveNothing(t *testing.T) {
 			}
 		})
 	}
+	refused := []Attempt{{"b", "ECONNREFUSED"}, {Outside, "ENETUNREACH"}}
+	if v := Judge(Bubblewrap, out, refused); v.Denied {
+		t.Errorf("reached outside before alone: got %+v", v)
+	}
+	if v := Judge(Bubblewrap, append(out, out...), refused); !v.Denied {
+		t.Errorf("reached outside before and after: got %+v", v)
+	}
+	if v := Judge(Seccomp, append(out, out...), refused); v.Denied {
+		t.Errorf("a filter has no loopback of its own: got %+v", v)
+	}
 	if v := Judge(Seccomp, out, []Attempt{{"b", "EPERM"}, {Outside, "ENETUNREACH"}}); !v.Denied {
 		t.Errorf("two refusals by errno: got %+v", v)
 	}

@@ -35,7 +35,7 @@ func (b *Box) place() error {
 	if err := b.refuse(); err != nil {
 		return err
 	}
-	if b.method == None && b.profile.Dir != "" {
+	if b.method == None || b.profile.Dir == "" {
 		return nil
 	}
 	for _, m := range b.mounts {
