@@ -54,11 +54,6 @@ func onceMade(t *testing.T, name string, make func() (*Outcome, error)) Artifact
 	return FileArtifact(f)
 }
 
-func exampleSnapshot(t *testing.T) Artifact {
-	t.Helper()
-	return folderOf(t, "snapshot", filepath.Join("..", "fixtures", "model", "snapshot"))
-}
-
 func folderOf(t *testing.T, name, dir string) Artifact {
 	t.Helper()
 	dir, err := filepath.Abs(dir)
