@@ -22,11 +22,15 @@ func recorded(change func(*schemas.Completion)) func(*testing.T, *policytest.Wor
 }
 
 func TestACompletionIsHeldToItsClaims(t *testing.T) {
+	toolRefusals(t, policy.Redistribute, completionChanges())
+}
+
+func completionChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
 	record := func(part string, change func(*schemas.CompletionRecord)) change {
 		return makeChange("record: "+part, recorded(func(c *schemas.Completion) { change(c.Record) }), failed, "its record's "+part+" is not what the claims")
 	}
-	toolRefusals(t, policy.Redistribute, []change{
+	return []change{
 		makeChange("no record", recorded(func(c *schemas.Completion) { c.Record = nil }), failed, "it holds no record"),
 		makeChange("nothing rented", recorded(func(c *schemas.Completion) { c.Compute = "none rented" }), failed, "it says that no compute was rented"),
 		makeChange("a release that is not here", recorded(func(c *schemas.Completion) { c.Compute = elsewhere.String() }), undecided, "it names the release "+elsewhere.String()),
@@ -52,7 +56,7 @@ func TestACompletionIsHeldToItsClaims(t *testing.T) {
 		record("validation", func(r *schemas.CompletionRecord) { r.Validation = r.Validation[1:] }),
 		record("validation", func(r *schemas.CompletionRecord) { r.Validation[len(r.Validation)-1].Reports[0].Kernel = "another" }),
 		record("notTested", func(r *schemas.CompletionRecord) { r.NotTested = r.NotTested[1:] }),
-	})
+	}
 }
 
 func makeChange(name string, do func(*testing.T, *policytest.World), verdict schemas.Verdict, words string) change {

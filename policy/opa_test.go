@@ -21,6 +21,8 @@ import (
 
 const rego = "../fixtures/policies/rego/weighmaster.rego"
 
+const regoTools = "../fixtures/policies/rego/tools.rego"
+
 // opa is the real thing, by WEIGHMASTER_OPA (.ci/interop/install-opa).
 func opa(t *testing.T, args ...string) []byte {
 	t.Helper()
@@ -149,10 +151,26 @@ func tampers() []change {
 	}
 }
 
+// toolTampers are worlds whose tools were built for them, the first whole.
+func toolTampers() []change {
+	list := []change{{name: "tools", do: func(*testing.T, *policytest.World) {}}}
+	for _, more := range [][]change{boxedChanges(), builtChanges(), calibratedChanges(), parityChanges(), placedAndAloneChanges(), releasedChanges(), completionChanges()[:8]} {
+		list = append(list, more...)
+	}
+	for i := range list {
+		do := list[i].do
+		list[i].do = func(t *testing.T, w *policytest.World) {
+			policytest.Tools(t, w)
+			do(t, w)
+		}
+	}
+	return list
+}
+
 // OPA, with the example policy in Rego and nothing but the document that we
 // print, answers as our engine does.
 func TestOPAAnswersTheSame(t *testing.T) {
-	opa(t, "check", "--strict", rego)
+	opa(t, "check", "--strict", rego, regoTools)
 	dir := t.TempDir()
 	type asked struct {
 		name    string
@@ -161,7 +179,7 @@ func TestOPAAnswersTheSame(t *testing.T) {
 	}
 	var list []asked
 	var inputs []json.RawMessage
-	for _, c := range tampers() {
+	for _, c := range append(tampers(), toolTampers()...) {
 		w := newWorld(t)
 		c.do(t, w)
 		ev := w.Sign(t).Evidence
@@ -186,7 +204,7 @@ func TestOPAAnswersTheSame(t *testing.T) {
 	if err := os.WriteFile(input, body, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out := opa(t, "eval", "--format", "raw", "--data", rego, "--input", input,
+	out := opa(t, "eval", "--format", "raw", "--data", rego, "--data", regoTools, "--input", input,
 		`[{"allow": a, "deny": d} | some doc in input.inputs; a := data.weighmaster.allow with input as doc; d := data.weighmaster.deny with input as doc]`)
 	var answers []struct {
 		Allow bool

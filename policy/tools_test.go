@@ -96,9 +96,11 @@ func TestAChainWithoutToolsNeedsNoBox(t *testing.T) {
 	}
 }
 
-func TestBoxed(t *testing.T) {
+func TestBoxed(t *testing.T) { toolRefusals(t, policy.Accept, boxedChanges()) }
+
+func boxedChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
-	toolRefusals(t, policy.Accept, []change{
+	return []change{
 		{"quantizer run outside the box", fact("q8", "box", "none"), failed, []want{{"boxed", failed, "box of q8 (quantize): failed: got none: it ran outside of any box"}}},
 		{"a converter that says nothing of a box", fact("bf16", "box", ""), undecided, []want{{"boxed", undecided, "box of bf16 (convert): undecided: got it does not say in which box"}}},
 		{"a build outside the box", fact("runtime", "box", "none"), failed, []want{{"boxed", failed, "box of runtime (build)"}}},
@@ -146,15 +148,17 @@ func TestBoxed(t *testing.T) {
 			didNotPass(&worse)
 			w.Add(t, "scai", &worse)
 		}, failed, []want{{"boxed", failed, "box-again (isolate)"}}},
-	})
+	}
 }
 
-func TestBuilt(t *testing.T) {
+func TestBuilt(t *testing.T) { toolRefusals(t, policy.Accept, builtChanges()) }
+
+func builtChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
 	needs := func(step string, pairs ...any) func(*testing.T, *policytest.World) {
 		return onStep(step, func(s *policytest.Step) { s.Change = policytest.Needs(pairs...) })
 	}
-	toolRefusals(t, policy.Accept, []change{
+	return []change{
 		{"binary swapped after the build", needs("q8", "tool/quantizer", elsewhere, "library/libtool.so", policytest.Library.Digest), failed, []want{{"built", failed, "tool/quantizer " + elsewhere.String() + ", which runtime (build) did not make"}}},
 		{"library swapped", needs("q8", "tool/quantizer", policytest.Quantizer.Digest, "library/libtool.so", elsewhere), failed, []want{{"built", failed, "library/libtool.so " + elsewhere.String()}}},
 		{"a calibrator of no build", needs("matrix", "tool/calibrator", elsewhere, "corpus/text.txt", policytest.Corpus), failed, []want{{"built", failed, "tools of matrix (calibrate)"}}},
@@ -174,15 +178,17 @@ func TestBuilt(t *testing.T) {
 		{"a build by a stranger", onStep("runtime", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), failed, []want{{"built", failed, "source of runtime (build)"}}},
 		{"no build", drop("runtime"), failed, []want{{"built", failed, "none of its inputs is a build"}}},
 		{"no patch run", drop("runtime-source"), failed, []want{{"built", undecided, "no patch run made its source"}, {"chain", failed, "input source of runtime (build)"}}},
-	})
+	}
 }
 
-func TestCalibrated(t *testing.T) {
+func TestCalibrated(t *testing.T) { toolRefusals(t, policy.Accept, calibratedChanges()) }
+
+func calibratedChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
 	binds := func(at int, d godigest.Digest) func(*testing.T, *policytest.World) {
 		return edit("matrix", 0, func(r *schemas.Report) { r.Inputs[at].Digest = d })
 	}
-	toolRefusals(t, policy.Accept, []change{
+	return []change{
 		{"matrix of another model", onStep("matrix", func(s *policytest.Step) { s.Inputs[0] = policytest.In("model", otherFile) }), failed, []want{
 			{"chain", failed, "input model of matrix (calibrate): failed: got " + otherFile.Digest.String()}, {"calibrated", failed, "a report that binds another model"}}},
 		{"a report of another model", binds(0, elsewhere), failed, []want{{"calibrated", failed, "a report that binds another model"}}},
@@ -199,15 +205,17 @@ func TestCalibrated(t *testing.T) {
 		{"no matrix where the class takes one", onStep("q8", func(s *policytest.Step) {
 			s.Inputs = slices.DeleteFunc(s.Inputs, func(i policy.NamedDigest) bool { return i.Name == "imatrix" })
 		}), undecided, []want{{"calibrated", undecided, "no run of the chain took one"}}},
-	})
+	}
 }
 
-func TestParity(t *testing.T) {
+func TestParity(t *testing.T) { toolRefusals(t, policy.Accept, parityChanges()) }
+
+func parityChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
 	counted := func(metricName string, v float64) func(*testing.T, *policytest.World) {
 		return metric("agreed", 0, metricName, func(m *schemas.Metric) { m.Value = v })
 	}
-	toolRefusals(t, policy.Accept, []change{
+	return []change{
 		{"one mismatch", counted("mismatches", 1), failed, []want{{"parity", failed, "1 mismatches in 330 cases"}}},
 		{"too few cases", counted("cases", 329), failed, []want{{"parity", failed, "0 mismatches in 329 cases"}}},
 		{"cases that are not counted", metric("agreed", 0, "cases", nil), undecided, []want{{"parity", undecided, "not counted"}}},
@@ -216,12 +224,14 @@ func TestParity(t *testing.T) {
 		{"a vocabulary of another source", onStep("vocabulary", func(s *policytest.Step) { s.Inputs[0] = policytest.In("snapshot", otherFile) }), undecided, []want{{"parity", undecided, "no claim about a vocabulary"}}},
 		{"a report that failed", edit("agreed", 0, func(r *schemas.Report) { r.Verdict = schemas.Failed }), failed, []want{{"parity", failed, "tokenizer parity"}}},
 		{"a stranger's parity", onStep("agreed", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), failed, []want{{"parity", failed, "not counted: stranger"}}},
-	})
+	}
 }
 
-func TestPlacedAndAlone(t *testing.T) {
+func TestPlacedAndAlone(t *testing.T) { toolRefusals(t, policy.Accept, placedAndAloneChanges()) }
+
+func placedAndAloneChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
-	toolRefusals(t, policy.Accept, []change{
+	return []change{
 		{"an embedding on another device", edit("matrix", 1, func(r *schemas.Report) {
 			r.Metrics = append(r.Metrics, schemas.Metric{Name: "bytes/CUDA0", Unit: "bytes", Value: 7})
 		}), failed, []want{{"placed", failed, "7 bytes on CUDA0"}}},
@@ -229,12 +239,14 @@ func TestPlacedAndAlone(t *testing.T) {
 		{"no placement", onStep("matrix", func(s *policytest.Step) { s.Reports = s.Reports[:1] }), undecided, []want{{"placed", undecided, "no report of kernel placement"}}},
 		{"a figure beside another model", fact("q8-evaluated", schemas.FactModelServers, "1"), failed, []want{{"alone", failed, "what else ran beside q8-evaluated (evaluate): failed: got 1 model servers"}}},
 		{"a receipt that does not tell", fact("q8-evaluated", schemas.FactModelServers, ""), undecided, []want{{"alone", undecided, "the receipt does not tell"}}},
-	})
+	}
 }
 
-func TestReleased(t *testing.T) {
+func TestReleased(t *testing.T) { toolRefusals(t, policy.Redistribute, releasedChanges()) }
+
+func releasedChanges() []change {
 	failed, undecided := schemas.Failed, schemas.Undecided
-	toolRefusals(t, policy.Redistribute, []change{
+	return []change{
 		{"never released", drop("given-back"), failed, []want{{"released", undecided, "no release claim"}, {"completed", failed, "it says that no compute was rented"}}},
 		{"stopped, and still paid for", fact("given-back", "state", "PowerState/stopped"), failed, []want{{"released", failed, "azure in PowerState/stopped"}}},
 		{"still deallocating", onStep("given-back", func(s *policytest.Step) {
@@ -248,5 +260,5 @@ func TestReleased(t *testing.T) {
 			worse.Result.Facts = map[string]string{"compute": "azure", "state": "PowerState/running"}
 			w.Add(t, "given-back", &worse)
 		}, failed, []want{{"released", failed, "azure in PowerState/running"}}},
-	})
+	}
 }

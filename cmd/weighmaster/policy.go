@@ -67,7 +67,7 @@ func (a *app) policyEvidenceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "evidence FILE|DIGEST", Short: "Print what the policy looks at as one JSON document, for OPA or an engine of your own", Args: cobra.ExactArgs(1),
 		Long:    "Evidence prints the claims that verified, the runs with their results and reports, the decisions, reviews and withdrawals, the witnesses and the policy itself\nas one document in RFC 8785 JSON (schemas/policy-evidence.v1.json). It decides nothing: exit code 0 says only that the document is whole.",
-		Example: "  weighmaster policy evidence delivered/model-Q8_0.gguf | opa eval --data weighmaster.rego --stdin-input data.weighmaster.allow",
+		Example: "  weighmaster policy evidence delivered/model-Q8_0.gguf | opa eval --data weighmaster.rego --data tools.rego --stdin-input data.weighmaster.allow",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := a.inquire(cmd.Context(), args[0], decision, class)
 			if err != nil {
