@@ -105,7 +105,7 @@ func documents() []document {
 }
 
 // documentsOf are all of them: the evidence of a policy holds others.
-var documentsOf = append(documents(), evidenceDocument())
+var documentsOf = append(append(documents(), evidenceDocument()), machineDocuments()...)
 
 func evidenceDocument() document {
 	of := map[string]any{}

@@ -12,20 +12,35 @@ import (
 	"github.com/weighmaster/weighmaster/stages"
 )
 
-// isTerminal tells whether somebody looks at what is written.
-func isTerminal(w io.Writer) bool {
+// terminal is what is written to, if somebody looks at it.
+func terminal(w io.Writer) (*os.File, bool) {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return f, ok && term.IsTerminal(int(f.Fd()))
 }
+
+const (
+	barWidth = 16
+	figures  = 52 // columns of percent, sizes, rate and times beside the bar
+)
 
 // bars shows the running stage's progress as one bar, and everything else as lines above it.
 type bars struct {
-	w     io.Writer
-	pace  time.Duration // between two drawings
-	bar   *progressbar.ProgressBar
-	phase string
-	last  stages.Event
-	rss   int64 // bytes, of the last sample
+	w       io.Writer
+	pace    time.Duration // between two drawings
+	columns int           // of the terminal
+	bar     *progressbar.ProgressBar
+	phase   string
+	last    stages.Event
+	rss     int64 // bytes, of the last sample
+}
+
+// newBars draws on a terminal as wide as it is now.
+func newBars(f *os.File) *bars {
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		columns = 80
+	}
+	return &bars{w: f, pace: 100 * time.Millisecond, columns: columns}
 }
 
 func (b *bars) observe(e stages.Event) {
@@ -57,9 +72,9 @@ func (b *bars) draw(e stages.Event) {
 		b.clear()
 		b.phase = phase
 		b.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(b.w), progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true), progressbar.OptionSetPredictTime(true),
-			progressbar.OptionSetWidth(24), progressbar.OptionThrottle(b.pace), progressbar.OptionClearOnFinish(), progressbar.OptionSpinnerType(14),
-			progressbar.OptionSetDescription(b.describe(e)), progressbar.OptionSetRenderBlankState(true))
+			progressbar.OptionSetWriter(b.w), progressbar.OptionShowBytes(total > 0), progressbar.OptionUseIECUnits(true), progressbar.OptionSetPredictTime(total > 0),
+			progressbar.OptionSetWidth(barWidth), progressbar.OptionThrottle(b.pace), progressbar.OptionClearOnFinish(), progressbar.OptionSpinnerType(14),
+			progressbar.OptionSetDescription(b.describe(e)), progressbar.OptionSetRenderBlankState(true), counted(total > 0))
 	}
 	if total > 0 {
 		if b.bar.GetMax64() != total {
@@ -80,11 +95,19 @@ func (b *bars) describe(e stages.Event) string {
 	if b.rss > 0 {
 		text += ", " + bytesText(b.rss) + " resident"
 	}
-	const most = 70
+	most := max(20, b.columns-barWidth-figures)
 	if runes := []rune(text); len(runes) > most {
 		text = string(runes[:most-1]) + "…"
 	}
 	return text
+}
+
+// counted shows the bytes themselves beside their share, where there is a share.
+func counted(yes bool) progressbar.Option {
+	if yes {
+		return progressbar.OptionShowCount()
+	}
+	return progressbar.OptionSetWidth(barWidth)
 }
 
 func (b *bars) clear() {

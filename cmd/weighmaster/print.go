@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages"
@@ -46,6 +45,7 @@ func mark(v schemas.Verdict) string {
 // observer prints a line a stage on standard error, on a terminal with a bar
 // while it runs, or events as JSON Lines.
 func (a *app) observer() func(stages.Event) {
+	screen, seen := terminal(a.err)
 	switch {
 	case a.progress == "off" || (a.quiet && a.progress != "json"):
 		return nil
@@ -59,8 +59,8 @@ func (a *app) observer() func(stages.Event) {
 			}
 			_ = enc.Encode(line)
 		}
-	case a.progress == "" && isTerminal(a.err):
-		return (&bars{w: a.err, pace: 100 * time.Millisecond}).observe
+	case a.progress == "" && seen:
+		return newBars(screen).observe
 	}
 	return func(e stages.Event) {
 		if line := stageLine(e); line != "" {

@@ -85,7 +85,7 @@ func (s runningStage) line() string {
 // terminal in place, else a line for each change, with --json a line each time.
 func (a *app) watch(ctx context.Context, p *project, every time.Duration) error {
 	enc := json.NewEncoder(a.out)
-	place := isTerminal(a.out) && !a.json
+	_, place := terminal(a.out)
 	drawn, before := 0, ""
 	for {
 		list, faults := p.running(time.Now())
@@ -102,7 +102,7 @@ func (a *app) watch(ctx context.Context, p *project, every time.Duration) error 
 			if err := enc.Encode(map[string]any{"running": list, "at": time.Now().UTC()}); err != nil {
 				return err
 			}
-		case place:
+		case place: // over what was shown before
 			if drawn > 0 {
 				a.printf("\x1b[%dA\x1b[J", drawn)
 			}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitUndecided)
 	}
-	testscript.Main(onOwnMachine{m}, keyServices(map[string]func(){"weighmaster": func() { os.Exit(run()) }}))
+	testscript.Main(onOwnMachine{m}, keyServices(testCommands()))
 }
 
 // onOwnMachine gives the tests a machine of their own: none waits for what else
