@@ -148,6 +148,7 @@ func list(open []string) string {
 // sheets: apart from reports and facts of acceptance, and only where its start
 // is known. The start was given, with its source, or is the first observation
 // of the running machine since it was last released; of two the earlier counts.
+// The end is the first moment at which it was seen as deallocated.
 func (o *Outcome) allocation(ctx context.Context, run *Run, m schemas.Compute, before azure.Observation, r azure.Result) error {
 	a := schemas.Allocation{Schema: schemas.AllocationURI, Machine: machineDigest(m), Size: before.Size, GPU: before.GPU, To: r.Verified.UTC(), Already: r.Already}
 	for _, d := range before.Disks {
@@ -156,12 +157,18 @@ func (o *Outcome) allocation(ctx context.Context, run *Run, m schemas.Compute, b
 	if m.Allocated != nil {
 		a.From, a.Source = m.Allocated.From.UTC(), "given"
 	}
-	seen, ok, err := firstSeen(ctx, run, a.Machine)
+	seen, err := seenSince(ctx, run, a.Machine)
 	if err != nil {
 		return err
 	}
-	if ok && (a.From.IsZero() || seen.Before(a.From)) {
-		a.From, a.Source = seen, "observed: allocated at least since then"
+	if !seen.from.IsZero() && (a.From.IsZero() || seen.from.Before(a.From)) {
+		a.From, a.Source = seen.from, "observed: allocated at least since then"
+	}
+	if r.Already && !seen.until.IsZero() && seen.until.Before(a.To) {
+		a.To = seen.until
+	}
+	if seen.gap {
+		a.Source += "; seen deallocated in between, so that the interval is too long"
 	}
 	switch {
 	case a.From.IsZero():

@@ -9,12 +9,19 @@ import (
 	"github.com/weighmaster/weighmaster/stages/azure"
 )
 
-// firstSeen finds the first observation of a machine as allocated since it was
-// last released, among the claims of observe and release stages.
-func firstSeen(ctx context.Context, run *Run, machine string) (first time.Time, ok bool, err error) {
+// rentSeen is what observe stages saw of a machine since it was last released.
+type rentSeen struct {
+	from  time.Time // first seen as allocated; zero when never
+	until time.Time // since when it was seen as deallocated and nothing else; zero when it was not
+	gap   bool      // it was seen as deallocated in between
+}
+
+// seenSince reads the claims of observe and release stages about a machine, in log order.
+func seenSince(ctx context.Context, run *Run, machine string) (rentSeen, error) {
+	var rent rentSeen
 	ev, err := gather(ctx, run)
 	if err != nil {
-		return first, false, err
+		return rent, err
 	}
 	withdrawn := withdrawnClaims(run.Claims)
 	runs, _ := policy.Runs(run.Claims)
@@ -23,17 +30,29 @@ func firstSeen(ctx context.Context, run *Run, machine string) (first time.Time, 
 			continue
 		}
 		res, err := r.Result(ev.Objects)
-		if _, gone := withdrawn[r.PAE()]; gone || err != nil || res.Facts["machine"] != machine {
+		if _, gone := withdrawn[r.PAE()]; gone || err != nil || res.Verdict != schemas.Passed || res.Facts["machine"] != machine {
 			continue
 		}
-		switch {
-		case res.Verdict == schemas.Passed && res.Facts["state"] == azure.Deallocated:
-			first, ok = time.Time{}, false
-		case r.Uses == "observe" && res.Verdict == schemas.Passed && !ok:
-			if at, err := time.Parse(time.RFC3339, res.Facts["observed"]); err == nil {
-				first, ok = at.UTC(), true
-			}
+		if r.Uses == "release" { // what follows is another rent
+			rent = rentSeen{}
+			continue
 		}
+		at, err := time.Parse(time.RFC3339, res.Facts["observed"])
+		if err != nil {
+			continue
+		}
+		rent.observe(at.UTC(), res.Facts["state"] == azure.Deallocated)
 	}
-	return first, ok, nil
+	return rent, nil
+}
+
+func (r *rentSeen) observe(at time.Time, deallocated bool) {
+	switch {
+	case deallocated && !r.from.IsZero() && r.until.IsZero():
+		r.until = at
+	case !deallocated && r.from.IsZero():
+		r.from = at
+	case !deallocated && !r.until.IsZero():
+		r.until, r.gap = time.Time{}, true
+	}
 }

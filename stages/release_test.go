@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -301,6 +302,11 @@ func TestTheStartOfTheRentIsGivenOrSeen(t *testing.T) {
 		return &policytest.Step{Name: "rented", Uses: "observe", By: []string{policytest.Producer},
 			Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": machineDigest(m), "state": state, "observed": at}}}
 	}
+	releasedAt := func(state string) *policytest.Step {
+		s := seen("", state)
+		s.Name, s.Uses = "given-back", "release"
+		return s
+	}
 	const given = "allocated: {from: 2026-03-01T09:00:00Z, source: the activity log}\n"
 	for name, c := range map[string]struct {
 		file  string
@@ -313,7 +319,8 @@ func TestTheStartOfTheRentIsGivenOrSeen(t *testing.T) {
 		"seen":                     {"", []*policytest.Step{seen("2026-03-01T09:30:00Z", "PowerState/running")}, "2026-03-01T09:30:00Z", "observed: allocated at least since then"},
 		"seen later than given":    {given, []*policytest.Step{seen("2026-03-01T09:30:00Z", "PowerState/running")}, "2026-03-01T09:00:00Z", "given"},
 		"seen earlier than given":  {given, []*policytest.Step{seen("2026-03-01T08:30:00Z", "PowerState/running")}, "2026-03-01T08:30:00Z", "observed: allocated at least since then"},
-		"released in between":      {"", []*policytest.Step{seen("2026-03-01T08:00:00Z", "PowerState/running"), seen("2026-03-01T09:00:00Z", "PowerState/deallocated"), seen("2026-03-01T10:00:00Z", "PowerState/running")}, "2026-03-01T10:00:00Z", "observed: allocated at least since then"},
+		"a gap":                    {"", []*policytest.Step{seen("2026-03-01T08:00:00Z", "PowerState/running"), seen("2026-03-01T09:00:00Z", "PowerState/deallocated"), seen("2026-03-01T10:00:00Z", "PowerState/running")}, "2026-03-01T08:00:00Z", "observed: allocated at least since then; seen deallocated in between, so that the interval is too long"},
+		"released in between":      {"", []*policytest.Step{seen("2026-03-01T08:00:00Z", "PowerState/running"), releasedAt("PowerState/deallocated"), seen("2026-03-01T10:00:00Z", "PowerState/running")}, "2026-03-01T10:00:00Z", "observed: allocated at least since then"},
 		"given in the future":      {"allocated: {from: 2126-03-01T09:00:00Z, source: a wrong clock}\n", nil, "", "unknown: the given start lies after the release; check zones and clocks"},
 		"another machine was seen": {"", []*policytest.Step{{Name: "rented", Uses: "observe", By: []string{policytest.Producer}, Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": "sha256:" + strings.Repeat("ab", 32), "observed": "2026-03-01T09:30:00Z"}}}}, "", "unknown"},
 	} {
@@ -327,6 +334,24 @@ func TestTheStartOfTheRentIsGivenOrSeen(t *testing.T) {
 				t.Errorf("%s: %s: got %q by %q, want %q by %q", out.Verdict, out.Failure, start, out.Facts["allocatedBy"], c.want, c.by)
 			}
 		})
+	}
+}
+
+// Who finds the machine deallocated already is not who ended the rent: the first who saw it so was.
+func TestTheRentEndsWhenItWasFirstSeenDeallocated(t *testing.T) {
+	r := rentedWorld(t)
+	r.server.SetPower("PowerState/deallocated")
+	m := schemas.Compute{Subscription: rentedVM.Subscription, ResourceGroup: rentedVM.ResourceGroup, Name: rentedVM.Name, VMID: rentedVM.VMID}
+	for at, state := range map[string]string{"2026-03-01T08:00:00Z": "PowerState/running", "2026-03-01T09:00:00Z": "PowerState/deallocated", "2026-03-01T09:30:00Z": "PowerState/deallocated"} {
+		r.world.Steps = append(r.world.Steps, &policytest.Step{Name: "rented", Uses: "observe", By: []string{policytest.Producer},
+			Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": machineDigest(m), "state": state, "observed": at}}})
+	}
+	slices.SortFunc(r.world.Steps[len(r.world.Steps)-3:], func(a, b *policytest.Step) int {
+		return strings.Compare(a.Result.Facts["observed"], b.Result.Facts["observed"])
+	})
+	out := r.release(t)
+	if out.Verdict != schemas.Passed || out.Facts["already"] != "true" || out.Facts["allocated"] != "2026-03-01T08:00:00Z/2026-03-01T09:00:00Z" {
+		t.Errorf("%s: %s: facts %v", out.Verdict, out.Failure, out.Facts)
 	}
 }
 
