@@ -166,11 +166,8 @@ func compareSides(ctx context.Context, run *Run, sides []paritySide, corpus []st
 		if err != nil {
 			return fmt.Errorf("%s beside %s: %w", s.name, sides[0].name, err)
 		}
-		for k := range report.Metrics {
-			sums[report.Metrics[k].Name] += report.Metrics[k].Value
-			if report.Metrics[k].Identity == nil {
-				report.Metrics[k].Identity = map[string]string{"sides": sides[0].name + ", " + s.name}
-			}
+		for _, m := range report.Metrics {
+			sums[m.Name] += m.Value
 		}
 		out.report(report)
 	}

@@ -66,10 +66,6 @@ func Inspect(ctx context.Context, log []byte, want Want) (kernels.Report, error)
 // measure adds the metrics. Sizes are sums of printed ones, see [Rounding];
 // bytes/DEVICE are those of the weights on a device.
 func (l *Log) measure(r *kernels.Report, want Want) {
-	identity := map[string]string{"wanted": want.String()}
-	add := func(name, unit string, value float64) {
-		r.Metrics = append(r.Metrics, kernels.Metric{Name: name, Unit: unit, Value: value, Identity: identity})
-	}
 	buffers, elsewhere, bytes, bytesElsewhere, unaccounted := 0, 0, int64(0), int64(0), int64(0)
 	on := map[string]int{}
 	for _, load := range l.Real() {
@@ -82,15 +78,15 @@ func (l *Log) measure(r *kernels.Report, want Want) {
 		}
 		unaccounted += load.unaccounted(want.Bytes)
 		if load.Offloaded >= 0 {
-			add("layers", "layers", float64(load.Layers))
-			add("layers_offloaded", "layers", float64(load.Offloaded))
+			r.Metric("layers", "layers", float64(load.Layers))
+			r.Metric("layers_offloaded", "layers", float64(load.Offloaded))
 		}
 	}
-	add("weight_buffers", "buffers", float64(buffers))
-	add("weight_bytes", "bytes", float64(bytes))
-	add("weight_buffers_elsewhere", "buffers", float64(elsewhere))
-	add("weight_bytes_elsewhere", "bytes", float64(bytesElsewhere))
-	add("weight_bytes_unaccounted", "bytes", float64(unaccounted))
+	r.Metric("weight_buffers", "buffers", float64(buffers))
+	r.Metric("weight_bytes", "bytes", float64(bytes))
+	r.Metric("weight_buffers_elsewhere", "buffers", float64(elsewhere))
+	r.Metric("weight_bytes_elsewhere", "bytes", float64(bytesElsewhere))
+	r.Metric("weight_bytes_unaccounted", "bytes", float64(unaccounted))
 	for _, device := range sorted(on) {
 		r.Metric("bytes/"+device, "bytes", float64(on[device]))
 	}
