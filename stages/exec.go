@@ -114,6 +114,12 @@ func (Exec) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if with.Stdin != "" {
+		c.watch = watched{}
+		if err := c.watch.add(below(run.Project, with.Stdin)); err != nil {
+			return nil, fmt.Errorf("stdin: %w", err)
+		}
+	}
 	stdin, err := stdinDependency(ctx, run, with.Stdin)
 	if err != nil {
 		return nil, err

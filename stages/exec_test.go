@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	godigest "github.com/opencontainers/go-digest"
+
 	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages/isolation"
@@ -240,5 +242,58 @@ func TestExecHashesLibrariesBesideTheProgram(t *testing.T) {
 	ran := out.Internal["commands"].([]any)[0].(map[string]any)
 	if system := ran["systemLibraries"].([]string); len(system) == 0 || len(ran["unresolvedLibraries"].([]string)) != 0 {
 		t.Errorf("internal %+v", out.Internal)
+	}
+}
+
+// TestTheInterpreterIsTheOneOfTheBoxsPath: bin of a root comes first there.
+func TestTheInterpreterIsTheOneOfTheBoxsPath(t *testing.T) {
+	root := t.TempDir()
+	writeTree(t, root, map[string]string{"bin/sh": "#!/bin/dash\necho mine\n"})
+	if err := os.Chmod(filepath.Join(root, "bin", "sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/bin/dash"); err != nil {
+		t.Skip("there is no dash")
+	}
+	run := execRun(t, map[string]any{"command": []string{"./run"}, "box": map[string]any{"roots": []map[string]any{{"name": "own", "path": root}}}})
+	writeTree(t, run.Project, map[string]string{"run": "#!/usr/bin/env sh\necho theirs\n"})
+	if err := os.Chmod(filepath.Join(run.Project, "run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := Exec{}.Run(t.Context(), run)
+	if err != nil || out.Verdict != schemas.Passed {
+		t.Fatalf("%v %+v", err, out)
+	}
+	if got := logOf(t, run, out, "log/stdout"); got != "mine\n" {
+		t.Fatalf("ran %q, want the root's sh", got)
+	}
+	want, err := readFile(t.Context(), "", filepath.Join(root, "bin", "sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := out.Dependencies[2]; d.Name != "tool/sh" || d.Digest != want.Sums.SHA256 {
+		t.Errorf("dependencies %+v", out.Dependencies)
+	}
+}
+
+func TestStdinIsBoundAndWatched(t *testing.T) {
+	run := execRun(t, shell("cat; : > started; while [ ! -e go ]; do sleep 0.01; done", map[string]any{"stdin": "in.txt"}))
+	in := filepath.Join(run.Project, "in.txt")
+	if err := os.WriteFile(in, []byte("typed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for !onDisk(run.Dir, "started") {
+			time.Sleep(time.Millisecond)
+		}
+		swapFile(t, in, "other")
+		swapFile(t, filepath.Join(run.Dir, "go"), "")
+	}()
+	out, err := Exec{}.Run(t.Context(), run)
+	if err == nil || !strings.Contains(err.Error(), "in.txt was touched while the command ran") {
+		t.Fatalf("%v %+v", err, out)
+	}
+	if d := out.Dependencies[len(out.Dependencies)-1]; d.Name != "corpus/stdin" || d.Digest != godigest.FromString("typed") {
+		t.Errorf("dependencies %+v", out.Dependencies)
 	}
 }

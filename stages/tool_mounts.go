@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,10 +31,13 @@ func inputMounts(run *Run) []isolation.Mount {
 	return list
 }
 
-// rootPaths are the host paths of the folders that a box lets in.
+// rootPaths are the host paths of the folders that a box lets in to be read, in
+// the order of their names: that of their bin folders on the box's PATH.
 func rootPaths(run *Run, box schemas.Box) []string {
+	roots := slices.DeleteFunc(slices.Clone(box.Roots), func(r schemas.BoxRoot) bool { return r.Write })
+	slices.SortFunc(roots, func(a, b schemas.BoxRoot) int { return strings.Compare(a.Name, b.Name) })
 	var list []string
-	for _, r := range box.Roots {
+	for _, r := range roots {
 		list = append(list, below(run.Project, r.Path))
 	}
 	return list
@@ -69,20 +73,35 @@ func toolArguments(run *Run, c toolCommand, box *isolation.Box, roots []schemas.
 type view struct {
 	inside func(host string) string
 	mounts []viewed
-	all    bool // nothing is hidden and nothing renamed
+	all    bool     // nothing is hidden and nothing renamed
+	path   []string // the box's PATH, as folders in it
 }
 
 type viewed struct{ inside, host string }
 
 func newView(box *isolation.Box, roots []schemas.BoxRoot, mounts []isolation.Mount) view {
 	v := view{all: box.Method() == isolation.None, inside: box.Inside}
+	add := func(name, host string, write bool) {
+		at := box.Inside(host)
+		v.mounts = append(v.mounts, viewed{at, host})
+		if strings.HasPrefix(name, "root/") && !write && isFolder(filepath.Join(host, "bin")) {
+			v.path = append(v.path, filepath.Join(at, "bin"))
+		}
+	}
 	for _, m := range mounts {
-		v.mounts = append(v.mounts, viewed{box.Inside(m.Host), m.Host})
+		add(m.Name, m.Host, m.Write)
 	}
 	for _, r := range roots {
-		v.mounts = append(v.mounts, viewed{box.Inside(r.Path), r.Path})
+		add("root/"+r.Name, r.Path, r.Write)
 	}
+	slices.Sort(v.path)
+	v.path = append(v.path, boxPath...)
 	return v
+}
+
+func isFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // host gives the host path behind a path in the box. What no mount covers keeps

@@ -129,11 +129,11 @@ func (p *program) rehash(ctx context.Context) error {
 	return nil
 }
 
-// boxPath are the folders in which a box finds a command that is a bare name, after bin/ of its roots.
+// boxPath is the end of a box's PATH; bin of each root that is not writable comes before it.
 var boxPath = []string{"/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"}
 
-// findTool resolves a command to an absolute host path: a bare name as the box
-// would find it, anything with a slash below the project.
+// findTool resolves a command to an absolute host path: a bare name in bin of
+// the roots and then on the box's own PATH, anything with a slash below the project.
 func findTool(project, name string, roots []string) (string, error) {
 	if strings.ContainsAny(name, `/\`) {
 		path, err := exec.LookPath(below(project, name))
@@ -142,19 +142,12 @@ func findTool(project, name string, roots []string) (string, error) {
 		}
 		return filepath.Abs(path)
 	}
-	for _, root := range slices.Sorted(slices.Values(roots)) {
-		if path, err := exec.LookPath(filepath.Join(root, "bin", name)); err == nil {
-			return path, nil
-		}
+	folders := []string{}
+	for _, root := range roots {
+		folders = append(folders, filepath.Join(root, "bin"))
 	}
-	return inBoxPath(name)
-}
-
-func inBoxPath(name string) (string, error) {
-	for _, dir := range boxPath {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
+	if path := firstIn(append(folders, boxPath...), name); path != "" {
+		return path, nil
 	}
 	if runtime.GOOS == "windows" {
 		return exec.LookPath(name)
@@ -162,12 +155,28 @@ func inBoxPath(name string) (string, error) {
 	return "", fmt.Errorf("command: %q: executable file not found in %s, nor in bin of a root; name it by its path, or let its folder in under box.roots", name, strings.Join(boxPath, ":"))
 }
 
-// lookInBox finds an interpreter as the box does.
-func lookInBox(name string, v view) (string, error) {
-	if !strings.Contains(name, "/") {
-		return inBoxPath(name)
+func firstIn(folders []string, name string) string {
+	for _, dir := range folders {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
 	}
-	return exec.LookPath(v.host(name))
+	return ""
+}
+
+// lookInBox finds an interpreter as the box does, and gives its host path.
+func lookInBox(name string, v view) (string, error) {
+	if strings.Contains(name, "/") {
+		return exec.LookPath(v.host(name))
+	}
+	folders := []string{}
+	for _, dir := range v.path {
+		folders = append(folders, v.host(dir))
+	}
+	if path := firstIn(folders, name); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("%q: executable file not found on the box's PATH", name)
 }
 
 // shebang returns the interpreters of a script, as its first line names them; nil when it is none.
