@@ -108,7 +108,7 @@ func (a *app) root() *cobra.Command {
 		a.stageCommand("deliver", "Deliver accepted bytes"),
 		a.stageCommand("release", "Give rented compute back, once nothing accepted can be lost with it"),
 		a.stageCommand("reload", "Load delivered bytes in a process without network and ask them something"),
-		a.inspectCommand(), a.compareCommand(), a.withdrawCommand(), a.reviewCommand(), a.statusCommand(), a.lineageCommand(),
+		a.inspectCommand(), a.compareCommand(), a.withdrawCommand(), a.reviewCommand(), a.statusCommand(), a.lineageCommand(), a.costCommand(),
 		a.verifyCommand(), a.policyCommand(), a.kernelsCommand(), a.exportCommand(), a.modelCommand(), a.logCommand(),
 		a.demoCommand(), a.versionCommand(), a.reloadChildCommand(),
 		a.importCommand(), a.later("report"),

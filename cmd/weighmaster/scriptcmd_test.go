@@ -31,6 +31,7 @@ func scriptCommands(into map[string]func(*testscript.TestScript, bool, []string)
 	into["entry"], into["trust"] = cmdEntry, cmdTrust
 	into["authority"], into["identity"], into["rotate"], into["addroot"] = cmdAuthority, cmdIdentity, cmdRotate, cmdAddRoot
 	into["witness"], into["fork"], into["cosigned"] = cmdWitness, cmdFork, cmdCosigned
+	into["azure"] = cmdAzure
 	return into
 }
 
