@@ -74,7 +74,7 @@ func (Isolate) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Facts: e.Facts, Internal: map[string]any{"box": e.Record, "kernel": isolation.Kernel()}, Dependencies: boxDependencies(e.Facts)}
+	out := &Outcome{Facts: e.Facts, Internal: map[string]any{"box": e.Record, "kernel": isolation.Kernel(), "notDenied": isolation.NotDenied(e.Method)}, Dependencies: boxDependencies(e.Facts)}
 	if len(with.Require) == 0 {
 		with.Require = isolation.Gives(e.Method)
 	}

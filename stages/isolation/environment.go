@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// credentialName matches environment variables that carry or lead to credentials.
-var credentialName = regexp.MustCompile(`(?i)(TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|_AUTH$|AUTH_SOCK|AGENT_PID|AGENT_INFO|_KEY$)`)
+// credentialName matches environment variables that carry or lead to credentials
+// by a word of their name, or by how it ends: HF_TOKEN, not TOKENIZERS_PARALLELISM.
+var credentialName = regexp.MustCompile(`(?i)(^|_)(TOKENS?|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|PWD|CREDENTIALS?|KEY|AUTH|AGENT_PID|AGENT_INFO)(_|$)|(TOKEN|SECRET|PASSWORD|PASSPHRASE|APIKEY|SSHPASS)$`)
 
 // ownVariables are set by the box; what a profile says of them is left out.
 var ownVariables = []string{"PATH", "HOME", "TMPDIR", "LANG", marker}

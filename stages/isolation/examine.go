@@ -51,7 +51,8 @@ func examine(ctx context.Context, p Profile, pl *plants) (e Examination, err err
 	if err != nil {
 		return e, fmt.Errorf("find the running binary: %w", err)
 	}
-	if os.Geteuid() == 0 && Method(p.Box.Method) == Landlock { // its user may change, and then cannot go where root's binaries lie
+	byLandlock := Method(p.Box.Method) == Landlock || p.Box.Method == "" && boxSupported(Bubblewrap) != nil
+	if os.Geteuid() == 0 && byLandlock { // its user may change, and then cannot go where root's binaries lie
 		if program, err = copyProgram(program, pl.dir); err != nil {
 			return e, err
 		}
@@ -104,7 +105,7 @@ func (b *Box) ask(ctx context.Context, program string, questions []asked) ([]str
 	if err != nil {
 		return nil, err
 	}
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr bounded
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(body), &stdout, &stderr, 5*time.Second
 	if err := cmd.Run(); err != nil {
 		words := strings.TrimSpace(stderr.String())
@@ -118,6 +119,16 @@ func (b *Box) ask(ctx context.Context, program string, questions []asked) ([]str
 		return nil, fmt.Errorf("the probe in the box (%s): got %d answers to %d questions", b.method, len(answers), len(questions))
 	}
 	return answers, nil
+}
+
+// bounded keeps at most maxProbe bytes, and refuses more.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxProbe {
+		return 0, fmt.Errorf("more than %d bytes", maxProbe)
+	}
+	return b.Buffer.Write(p)
 }
 
 // probeChild tries what it is asked to and answers in the same order.

@@ -1,18 +1,37 @@
-// Package isolation starts a child process that has no network, and shows it
-// by the refusal itself: the child tries to connect and reports the errno.
+// Package isolation runs programs in a box and shows what the box denies.
 //
-// The child is this program again. Its main function, and TestMain of a test
-// binary that uses the package, must call [Enter] before anything else.
+// [Open] makes the box of a tool: it holds the mounts that are named, the
+// system's folders read-only, and nothing else of the machine. Ways to make it,
+// best first:
 //
-// Ways to enforce it, in the order in which they are tried:
+//   - bubblewrap: namespaces of its own (user 65534 without capabilities, mounts,
+//     processes, network, shared memory), private /tmp, /proc and /dev/shm, and
+//     mounts renamed below /work. Inside, this program is the guard: it closes
+//     inherited descriptors, leaves the session keyring, makes what can be written
+//     noexec, adds Landlock and seccomp, gives away its last capability and
+//     becomes the tool.
+//   - landlock: the guard alone, by Landlock (version 3, Linux 6.2) and seccomp.
+//     It is weaker, and recorded so: what is outside cannot be opened but is seen.
+//   - sandbox-exec: a profile for macOS. It is tested as text; no test of this
+//     project has run it on a Mac.
+//   - none: only the environment is the box's own.
 //
-//  1. Linux: a new user and network namespace (user_namespaces(7), network_namespaces(7)).
-//  2. Linux: a seccomp filter over all threads that refuses socket, connect and io_uring with EPERM (seccomp(2)).
-//  3. macOS: sandbox-exec with (deny network*).
-//  4. None of them: the child runs, and the box is said to be not enforced.
+// What each does not deny, [NotDenied] says; what each can show, [Gives]. A
+// person who is root outside owns in the box what root owns: only what is
+// mounted, and not the kernel's settings, which are read-only there.
 //
-// What it does not deny: files, and sockets that have names in the file system
-// (in a network namespace).
+// [Examine] has this program try, in such a box, what it is to deny. An
+// attribute is shown by the errno of the refusal, while the same attempt
+// succeeds outside before and after ([ShownBy]); a time-out shows nothing.
+//
+// [Command] is less: this program without network, for where no box works. The
+// ways are a network namespace, then seccomp, on macOS sandbox-exec, then none.
+// It does not deny files, nor sockets that have names in the file system (in a
+// network namespace).
+//
+// The guard, the probe's child and the child of Command are this program again.
+// Its main function, and TestMain of a test binary that uses the package, must
+// call [Enter] before anything else.
 package isolation
 
 import (

@@ -10,9 +10,24 @@ import (
 	"strings"
 )
 
-// credentialNames are files and folders by whose name a mount is refused: what
-// they hold opens other doors.
-var credentialNames = []string{".ssh", ".aws", ".azure", ".gnupg", ".kube", ".netrc", ".git-credentials", ".pypirc", ".huggingface", ".docker", "gcloud", "keyrings"}
+// credentialFolders hold what opens other doors: no mount lies in one.
+var credentialFolders = []string{".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".huggingface", ".config/gcloud", ".local/share/keyrings"}
+
+// credentialEntries are what no mount may have in it, however deep. Sources bring
+// folders named .docker or .azure that hold none, so that these are the files themselves.
+var credentialEntries = []string{".ssh", ".gnupg", ".netrc", ".git-credentials", ".pypirc", ".aws/credentials", ".azure/msal_token_cache.json", ".azure/accessTokens.json", ".docker/config.json",
+	".kube/config", "huggingface/token", ".huggingface/token", ".config/gcloud/credentials.db", ".config/gcloud/application_default_credentials.json", ".local/share/keyrings"}
+
+// has tells which of the names is a part of a slash-separated path; empty when none is.
+func has(path string, names []string) string {
+	path = "/" + filepath.ToSlash(path) + "/"
+	for _, n := range names {
+		if strings.Contains(path, "/"+n+"/") {
+			return n
+		}
+	}
+	return ""
+}
 
 // topFolders are too much of a machine to be let in whole.
 var topFolders = []string{"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp",
@@ -49,10 +64,8 @@ func refusePath(path string, homes []string) error {
 			return fmt.Errorf("nothing below %s is let in by path", area)
 		}
 	}
-	for _, part := range strings.Split(path, string(filepath.Separator)) {
-		if slices.Contains(credentialNames, part) {
-			return fmt.Errorf("%s holds credentials", part)
-		}
+	if name := has(path, slices.Concat(credentialFolders, credentialEntries)); name != "" {
+		return fmt.Errorf("%s holds credentials", name)
 	}
 	for _, home := range homes {
 		if _, ok := within(home, path); ok {
@@ -114,7 +127,7 @@ func refuseContent(m placed) error {
 		rest, _ := within(path, m.real)
 		switch {
 		case rest == "" || d == nil:
-		case slices.Contains(credentialNames, d.Name()):
+		case has(rest, credentialEntries) != "":
 			return fmt.Errorf("its %s holds credentials", rest)
 		case d.Type()&fs.ModeSocket != 0:
 			return fmt.Errorf("its %s is a socket", rest)

@@ -37,6 +37,7 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(deep, "a", ".aws"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	write(filepath.Join(deep, "a", ".aws", "credentials"))
 	served := filepath.Join(dir, "served")
 	if err := os.Mkdir(served, 0o755); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 		"what holds a home, by dots":   {root(filepath.Join(home, "tools", "..", "..")), "home folder"},
 		"keys of ssh":                  {root(filepath.Join(home, ".ssh")), ".ssh holds credentials"},
 		"keys of ssh, by a link":       {root(link), ".ssh holds credentials"},
-		"credentials deep inside":      {root(deep), "a/.aws"},
+		"credentials deep inside":      {root(deep), "a/.aws/credentials holds credentials"},
 		"a socket inside":              {root(served), "agent is a socket"},
 		"the project":                  {root(project), "project"},
 		"what holds the project":       {root(filepath.Join(dir, "projects")), "the project's folder"},
@@ -143,6 +144,35 @@ func TestAProgramOutsideTheBoxIsRefused(t *testing.T) {
 		}
 		if _, err := box.Command(t.Context(), made); err == nil || !strings.Contains(err.Error(), "where nothing may be run") {
 			t.Errorf("%s: got %v", m, err)
+		}
+	}
+}
+
+func TestNamesOfCredentials(t *testing.T) {
+	for name, want := range map[string]bool{
+		"HF_TOKEN": true, "GITHUB_TOKEN": true, "token": true, "AWS_SECRET_ACCESS_KEY": true, "AWS_ACCESS_KEY_ID": true, "OPENAI_API_KEY": true, "PGPASSWORD": true, "SSHPASS": true, "MYSQL_PWD": true,
+		"SSH_AUTH_SOCK": true, "GOOGLE_APPLICATION_CREDENTIALS": true, "WANDB_APIKEY": true, "GPG_AGENT_INFO": true,
+		"TOKENIZERS_PARALLELISM": false, "OMP_NUM_THREADS": false, "CUDA_VISIBLE_DEVICES": false, "MAX_TOKENS_PER": true, "KEYMAP": false, "PWDX": false, "CCACHE_DIR": false, "CC": false, "HF_HUB_OFFLINE": false,
+	} {
+		if got := credentialName.MatchString(name); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// Sources that only look like a home are let in.
+func TestAnHonestSourceIsLetIn(t *testing.T) {
+	for _, m := range boxesHere(t) {
+		b := newBench(t)
+		for _, d := range []string{".docker", ".azure", ".aws", "gcloud", "keyrings", "node_modules"} {
+			if err := os.MkdirAll(filepath.Join(b.dir, "source", d), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := b.profile(schemas.Box{Method: string(m), Roots: []schemas.BoxRoot{{Name: "source", Path: filepath.Join(b.dir, "source")}}})
+		p.Env = []string{"TOKENIZERS_PARALLELISM=false"}
+		if got := says(t, openBox(t, p), "echo $TOKENIZERS_PARALLELISM"); got != "false" {
+			t.Errorf("%s: got %q", m, got)
 		}
 	}
 }

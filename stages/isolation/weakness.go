@@ -6,7 +6,7 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// weakness says in words what a way to make a box does not deny. It is recorded with every run.
+// weakness says in words what a way to make a box does not deny.
 var weakness = map[Method][]string{
 	Bubblewrap: {
 		"everything below /usr can be read, and what is executable there can be run",
@@ -21,6 +21,7 @@ var weakness = map[Method][]string{
 		"owner, mode and times of files can be changed where the user may; so root's files keep root as owner when the user stays root",
 		"a file that was written can be loaded as a library, although not executed",
 		"only the program itself sees /proc/self, not the processes that it starts",
+		"there is no shared memory: a program whose processes share semaphores or memory by name fails",
 		"processes outside can be seen by number; a process that the program leaves behind is not ended",
 		"processor time and memory are not bounded",
 	},
@@ -32,6 +33,9 @@ var weakness = map[Method][]string{
 	},
 	None: {"nothing is denied"},
 }
+
+// NotDenied says in words what a way to make a box does not deny.
+func NotDenied(m Method) []string { return slices.Clone(weakness[m]) }
 
 // Gives lists the attributes that a way to make a box can show, in their order.
 func Gives(m Method) []string {
