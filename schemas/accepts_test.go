@@ -105,7 +105,7 @@ func documents() []document {
 }
 
 // documentsOf are all of them: the evidence of a policy holds others.
-var documentsOf = append(append(documents(), evidenceDocument()), machineDocuments()...)
+var documentsOf = append(append(append(documents(), evidenceDocument()), machineDocuments()...), rentDocuments()...)
 
 func evidenceDocument() document {
 	of := map[string]any{}
