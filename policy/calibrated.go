@@ -91,7 +91,7 @@ func (in *inquiry) judgeCorpus(d godigest.Digest, run *Run) Reason {
 			continue
 		}
 		res, err := run.Result(in.ev.Objects)
-		if said := res.Facts[factCorpusLicence]; err == nil && said != "" && said != "absent" && said != c.Licence {
+		if said := res.Facts[factCorpusLicence]; err == nil && said != "" && said != "absent" && !strings.EqualFold(said, c.Licence) { // licence identifiers have no case (SPDX, annex on expressions)
 			return failed(what, d.String()+" under "+said, "under "+c.Licence, run.PAE())
 		}
 		return passed(what, d.String()+" under "+c.Licence, "one that the policy names", run.PAE())

@@ -76,7 +76,7 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	if opt.Tools == "" {
 		opt.Tools, opt.Device = ownTools, "CPU"
 	}
-	pipeline, policy, err := opt.documents(strings.NewReplacer("@REPOSITORY@", opt.Repository, "@REVISION@", opt.Revision, "@NAME@", path.Base(opt.Repository)))
+	documents, err := opt.documents(strings.NewReplacer("@REPOSITORY@", opt.Repository, "@REVISION@", opt.Revision, "@NAME@", path.Base(opt.Repository)))
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,16 @@ func (a *app) initProject(ctx context.Context, dir string, opt initOptions) erro
 	if err != nil {
 		return err
 	}
-	documents := map[string]string{pipelineFile: pipeline, policyFile: policy, trustFile: trust}
+	documents[trustFile] = trust
+	if opt.Tools == llamaCpp { // the build keeps its compiler's results there
+		if err := os.MkdirAll(filepath.Join(dir, "ccache"), 0o755); err != nil {
+			return err
+		}
+	}
 	for name, text := range documents {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			return err
+		}
 		if err := keys.WriteNewPublic(filepath.Join(dir, name), []byte(text)); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func Tools(t testing.TB, w *World) {
 		&Step{Name: "vocabulary", Uses: "convert", By: producer, Inputs: out(In("snapshot", Snapshot), In("converter", Tree)), Outputs: out(Vocabulary), Result: boxedFacts(), Change: Needs("tool/convert.py", Script.Digest, "tool/python3", Python)},
 		&Step{Name: "agreed", Uses: "parity", By: producer, Inputs: out(In("snapshot", Snapshot), In("vocabulary", Vocabulary)), Result: facts(), Reports: reports(agreed)},
 	)
-	w.Add(t, "bf16", &Step{Name: "matrix", Uses: "calibrate", By: producer, Inputs: out(In("model", BF16), In("runtime", Products)), Outputs: out(Matrix), Result: boxedFacts("corpus-licence", "cc0-1.0"),
+	w.Add(t, "bf16", &Step{Name: "matrix", Uses: "calibrate", By: producer, Inputs: out(In("model", BF16), In("runtime", Products)), Outputs: out(Matrix), Result: boxedFacts("corpus-licence", "CC0-1.0"),
 		Reports: reports(calibrated, placed), Change: Needs("tool/calibrator", Calibrator.Digest, "library/libtool.so", Library.Digest, "corpus/text.txt", Corpus)})
 	bf16 := w.Step(t, "bf16")
 	bf16.Inputs, bf16.Result, bf16.Change = append(bf16.Inputs, In("converter", Tree)), boxedFacts(), Needs("tool/convert.py", Script.Digest, "tool/python3", Python)
