@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -83,7 +84,8 @@ func fromRegistry(err error) error {
 // maxAttached bounds how many evidence packages of one file are looked at.
 const maxAttached = 64
 
-// packagesAt reads every evidence package that a registry keeps for a file, oldest first.
+// packagesAt reads every evidence package that a registry keeps for a file,
+// newest first: an older one of the same log has nothing new then.
 func packagesAt(ctx context.Context, address string, plain bool) ([]*evidence.Package, error) {
 	repo, err := oci.Open(address, oci.Options{PlainHTTP: plain})
 	if err != nil {
@@ -100,7 +102,7 @@ func packagesAt(ctx context.Context, address string, plain bool) ([]*evidence.Pa
 		return nil, usage("%s: %d evidence packages are attached there, want at most %d; import a package as a file", address, len(found), maxAttached)
 	}
 	var list []*evidence.Package
-	for _, f := range found {
+	for _, f := range slices.Backward(found) {
 		body, err := repo.Fetch(ctx, f, evidence.MaxPackage)
 		if err != nil {
 			return nil, fromRegistry(err)
@@ -137,6 +139,9 @@ func (a *app) importRegistry(ctx context.Context, p *project, address string, pl
 		}
 		for _, e := range pkg.Index.Entries {
 			seen[e.Leaf.Bundle] = true
+		}
+		if sum.Origin != "" {
+			res.Origin, res.Size = sum.Origin, sum.Size // of the newest
 		}
 		sum = importResult{res.Origin, res.Size, len(seen), sum.Added + res.Added, sum.Objects + res.Objects, res.Withheld, sum.Private + res.Private, res.Sources}
 		p.others = nil // what was kept just now vouches too

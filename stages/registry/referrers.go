@@ -36,7 +36,8 @@ func (r *Repo) Evidence(ctx context.Context, kind string) ([]Found, error) {
 		return nil, err
 	}
 	var listed []ocispec.Descriptor
-	if err := r.repo.Referrers(ctx, subject, kind, func(page []ocispec.Descriptor) error {
+	// Registries differ in what they list as a referrer's type: all are asked for, and the manifests decide.
+	if err := r.repo.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
 		if listed = append(listed, page...); len(listed) > maxReferrers {
 			return fmt.Errorf("more than %d referrers", maxReferrers)
 		}
@@ -46,6 +47,9 @@ func (r *Repo) Evidence(ctx context.Context, kind string) ([]Found, error) {
 	}
 	var found []Found
 	for _, d := range listed {
+		if d.ArtifactType != kind && (d.ArtifactType == PackageType || d.ArtifactType == BundleType) {
+			continue
+		}
 		m, err := r.manifest(ctx, d)
 		if err != nil {
 			return nil, err
@@ -58,7 +62,7 @@ func (r *Repo) Evidence(ctx context.Context, kind string) ([]Found, error) {
 		case about != subject.Digest.String():
 			return nil, &ForeignReferrerError{r.address, d.Digest, about, subject.Digest}
 		case m.ArtifactType != kind:
-			continue // the listing was not filtered, or says otherwise
+			continue
 		case len(m.Layers) != 1:
 			return nil, fmt.Errorf("%s: referrer %s has %d layers, want 1", r.address, d.Digest, len(m.Layers))
 		}

@@ -330,20 +330,27 @@ func TestEvidenceIsFoundAsReferrers(t *testing.T) {
 		if _, err := r.Attach(t.Context(), godigest.FromString("another"), evidence(0)); err == nil || !strings.Contains(err.Error(), "the tag names something else") {
 			t.Errorf("evidence of another file: %v", err)
 		}
-		// As others read it: by the specification's own fields.
+		// Another client finds the same, also in a registry whose API lists other types than the manifests have.
+		other := open(t, s, "seen:q8")
+		if found, err := other.Evidence(t.Context(), BundleType); err != nil || len(found) != 3 {
+			t.Errorf("another client: %d bundles, %v", len(found), err)
+		}
+		// By the specification's own fields, where the registry keeps a listing as it was pushed.
 		desc, err := r.resolve(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		seen := 0
 		if err := r.repo.Referrers(t.Context(), desc, BundleType, func(page []ocispec.Descriptor) error {
 			for _, d := range page {
+				seen++
 				if d.ArtifactType != BundleType || d.Annotations["dev.sigstore.bundle.predicateType"] != "https://slsa.dev/provenance/v1" || d.Annotations["dev.sigstore.bundle.content"] != "dsse-envelope" {
 					t.Errorf("listed as %+v", d)
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Error(err)
+		}); err != nil || seen != 3 {
+			t.Errorf("%d bundles listed by their type, %v", seen, err)
 		}
 	})
 }
