@@ -17,3 +17,6 @@ func stampOf(path string) (stamp, error) {
 	}
 	return stamp{st.Size(), st.ModTime().UnixNano(), st.Mode()}, nil
 }
+
+// at is the last change, in nanoseconds since 1970.
+func (s stamp) at() int64 { return s.modified }

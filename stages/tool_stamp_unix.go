@@ -21,3 +21,6 @@ func stampOf(path string) (stamp, error) {
 	}
 	return stamp{uint64(st.Dev), st.Ino, uint64(st.Size), uint64(st.Mode), st.Mtim.Nano(), st.Ctim.Nano()}, nil
 }
+
+// at is the last change, in nanoseconds since 1970.
+func (s stamp) at() int64 { return s.changed }

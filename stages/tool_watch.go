@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // watched remembers what stood on disk before it was hashed. A file that was
@@ -12,11 +13,17 @@ import (
 // time of change, which no call sets: only the machine's clock does.
 type watched map[string]stamp
 
+// settled is longer than a tick of any file system's clock: what changes later
+// than that after its last change has another time of change.
+const settled = 50 * time.Millisecond
+
 // maxWatched bounds the files that one command's inputs may have.
 const maxWatched = 2_000_000
 
-// add remembers a path, what it leads to, and all below it.
+// add remembers a path, what it leads to, and all below it. What was changed a
+// moment ago is waited for, so that a later change shows.
 func (w watched) add(path string) error {
+	var newest int64
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
@@ -33,11 +40,15 @@ func (w watched) add(path string) error {
 				return fmt.Errorf("%s: more than %d files go into one command", start, maxWatched)
 			}
 			w[path], err = stampOf(path)
+			newest = max(newest, w[path].at())
 			return err
 		})
 		if err != nil {
 			return err
 		}
+	}
+	if age := time.Since(time.Unix(0, newest)); age >= 0 && age < settled {
+		time.Sleep(settled - age)
 	}
 	return nil
 }
