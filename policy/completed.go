@@ -45,6 +45,7 @@ func ruleCompleted(in *inquiry) []Reason {
 	want := fmt.Sprintf("the run is said to be finished under policy %s, by %s", in.q.Policy, strings.Join(rule.Functionaries, ", "))
 	var claims []attest.Claim
 	var last *Reason
+	var newest schemas.Completion
 	for _, c := range in.claims {
 		if c.PredicateType() != attest.CompletionType || !subjectHas(c, in.q.Artifact) || !slices.Contains(rule.Functionaries, c.Functionary()) {
 			continue
@@ -68,7 +69,7 @@ func ruleCompleted(in *inquiry) []Reason {
 			claims = nil
 			continue
 		}
-		claims = append(claims, c)
+		claims, newest = append(claims, c), done
 	}
 	switch {
 	case last != nil:
@@ -77,7 +78,12 @@ func ruleCompleted(in *inquiry) []Reason {
 		return []Reason{undecided(what, "no claim", want)}
 	}
 	in.usedVSA = append(in.usedVSA, claims...)
-	return []Reason{countSigners(what, rule, claims)}
+	reasons := []Reason{countSigners(what, rule, claims)}
+	if r := newest.Record; r != nil {
+		got := fmt.Sprintf("%d outputs, %d examinations; not tested: %s", len(r.Outputs), len(r.Validation), strings.Join(r.NotTested, "; "))
+		reasons = append(reasons, passed("record of the run", got, "what the claims that it lists say", claims[len(claims)-1].PAE()))
+	}
+	return reasons
 }
 
 // judgeCompute wants what a completion says of rented compute to be what the
