@@ -38,7 +38,7 @@ func (b *Box) prepare() error {
 		b.record["execution"] = "what is written may be executed"
 	}
 	if b.Admits(schemas.AdmitGPU) {
-		b.record["gpu"] = append(graphicsNodes(), graphicsFiles()...)
+		b.record["gpu"] = append(append([]string{}, graphicsNodes()...), graphicsFiles()...)
 	}
 	switch b.method {
 	case Bubblewrap:

@@ -3,6 +3,7 @@
 package isolation
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -224,4 +226,61 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(
 			t.Errorf("%s: got %v, %s, want EPERM", m, err, out)
 		}
 	}
+}
+
+// running counts the processes of the machine whose arguments hold a word.
+func running(t *testing.T, word string) int {
+	t.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, path := range list {
+		if body, err := os.ReadFile(path); err == nil && strings.Contains(string(body), word) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestNothingOfTheBoxOutlivesIt(t *testing.T) {
+	needs(t, Bubblewrap)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const word = "86399.125" // a time that nobody else sleeps
+	cmd, err := openBox(t, newBench(t).profile(schemas.Box{Method: "bubblewrap"})).Command(ctx, "/bin/sh", "-c", "setsid sleep "+word+" & sleep "+word+" & echo started; wait")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 { // until both sleep
+		if running(t, word) >= 3 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if running(t, word) < 2 {
+		t.Fatal("the control: no process of the box is seen")
+	}
+	cancel()
+	if err := cmd.Wait(); err == nil {
+		t.Error("it ended well")
+	}
+	for range 500 {
+		if running(t, word) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d processes are left", running(t, word))
 }

@@ -4,6 +4,7 @@ package isolation
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +38,36 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 				t.Errorf("got %v, want it to say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// Without bubblewrap the best box is one of Landlock, and says that it is weaker.
+func TestTheBestBoxWithoutBubblewrap(t *testing.T) {
+	if os.Getenv("BEST_BOX") == "" {
+		needs(t, Landlock)
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheBestBoxWithoutBubblewrap$", "-test.v")
+		cmd.Env = append(os.Environ(), "BEST_BOX=1", "PATH="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v %s", err, out)
+		}
+		return
+	}
+	box := openBox(t, newBench(t).profile(schemas.Box{}))
+	if weaker, _ := box.Record()["weaker"].([]string); box.Method() != Landlock || len(weaker) == 0 || box.Facts()[schemas.FactBox] != "landlock" {
+		t.Errorf("got %v, %v", box.Record(), box.Facts())
+	}
+}
+
+func TestWhatIsAdmittedIsRecorded(t *testing.T) {
+	for _, m := range boxesHere(t) {
+		box := openBox(t, newBench(t).profile(schemas.Box{Method: string(m), Admit: []string{"network", "gpu"}}))
+		r, f := box.Record(), box.Facts()
+		if admitted, _ := r["admitted"].([]string); strings.Join(admitted, ",") != "gpu,network" || f[schemas.FactAdmitted] != "gpu,network" || f[schemas.FactNetwork] != schemas.NetworkAdmitted || r["gpu"] == nil {
+			t.Errorf("%s: got %v, %v", m, r, f)
+		}
+		if got := says(t, box, "echo runs"); got != "runs" {
+			t.Errorf("%s: got %q", m, got)
+		}
 	}
 }
 
