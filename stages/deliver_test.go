@@ -51,7 +51,12 @@ func newGuild(t *testing.T, names ...string) *guild {
 
 func (g *guild) claim(t *testing.T, by string, subject godigest.Digest, predicateType string, predicate proto.Message) attest.Claim {
 	t.Helper()
-	s, err := attest.NewStatement([]*attest.ResourceDescriptor{{Name: "model.gguf", Digest: sha256Set(subject)}}, predicateType, predicate)
+	return g.claimOf(t, by, []*attest.ResourceDescriptor{{Name: "model.gguf", Digest: sha256Set(subject)}}, predicateType, predicate)
+}
+
+func (g *guild) claimOf(t *testing.T, by string, subjects []*attest.ResourceDescriptor, predicateType string, predicate proto.Message) attest.Claim {
+	t.Helper()
+	s, err := attest.NewStatement(subjects, predicateType, predicate)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (l *line) runsTo(t *testing.T, want, why string) {
 
 func TestAStageOfAnotherMachineIsNeverRunHere(t *testing.T) {
 	vm, laptop := twoMachines(t)
-	laptop.runsTo(t, "", "belongs to machine vm and is not run here: the ledger has no run of it as pipeline.yaml declares it; run it there (weighmaster run --machine vm)")
+	laptop.runsTo(t, "skipped small, skipped derived", "belongs to machine vm and is not run here: the ledger has no run of it as pipeline.yaml declares it; run it there (weighmaster run --machine vm)")
 	nameless := *laptop.Runner
 	nameless.Machine = ""
 	if _, err := nameless.Run(t.Context()); !errors.As(err, new(*ElsewhereError)) {
