@@ -71,7 +71,7 @@ func (p *plants) tries(b *Box) []Try {
 		there(schemas.HomesHidden, "stat", h, "see a home folder")
 		there(schemas.HomesHidden, "list", h, "list a home folder")
 		for _, f := range credentialFiles {
-			there(schemas.CredentialsAbsent, "read", filepath.Join(h, f), "read ~/"+f)
+			there(schemas.CredentialsAbsent, "read", filepath.Join(h, f), "read a file of credentials in a home")
 		}
 	}
 	add(schemas.OtherModelsHidden, "stat", p.model, "see another model", true)
@@ -81,11 +81,11 @@ func (p *plants) tries(b *Box) []Try {
 	}
 	for _, f := range modelFolders {
 		if filepath.IsAbs(f) {
-			there(schemas.OtherModelsHidden, "list", f, "list "+f)
+			there(schemas.OtherModelsHidden, "list", f, "list a folder of models of the machine")
 			continue
 		}
 		for _, h := range homes {
-			there(schemas.OtherModelsHidden, "stat", filepath.Join(h, f), "see ~/"+f)
+			there(schemas.OtherModelsHidden, "stat", filepath.Join(h, f), "see a folder of models in a home")
 		}
 	}
 	add(schemas.CredentialsAbsent, "variable", p.variable, "find a credential in the environment", true)
