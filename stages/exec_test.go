@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,6 +191,9 @@ func TestExecScriptsNameTheirInterpreter(t *testing.T) {
 	}
 	if len(out.Dependencies) < 2 || out.Dependencies[0].Name != "tool/make.sh" || out.Dependencies[1].Name != "tool/env" || out.Dependencies[2].Name != "tool/sh" {
 		t.Errorf("dependencies %+v", out.Dependencies)
+	}
+	if ran, err := json.Marshal(out.Internal); err != nil || strings.Contains(string(ran), run.Project) || !strings.Contains(string(ran), `"program":"make.sh"`) {
+		t.Errorf("recorded with a path of this machine: %s %v", ran, err)
 	}
 	if !out.Output.Multi || len(out.Output.Files) != 2 || out.Output.Name != "tool" {
 		t.Errorf("output %+v", out.Output)

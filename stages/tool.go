@@ -195,7 +195,7 @@ func (t *preparedTool) record(out *Outcome, c toolCommand, res toolResult) {
 	}
 	commands, _ := out.Internal["commands"].([]any)
 	r := map[string]any{
-		"name": c.Name, "program": t.box.Inside(t.path), "arguments": t.args, "environment": names, "exitStatus": res.ExitStatus,
+		"name": c.Name, "program": t.view.name(t.path), "arguments": append([]string{}, c.Args...), "environment": names, "exitStatus": res.ExitStatus,
 		"systemLibraries": t.system, "unresolvedLibraries": t.unresolved, "box": t.box.Record(),
 	}
 	if res.MaxRSS > 0 {

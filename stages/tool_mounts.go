@@ -77,13 +77,13 @@ type view struct {
 	path   []string // the box's PATH, as folders in it
 }
 
-type viewed struct{ inside, host string }
+type viewed struct{ name, inside, host string }
 
 func newView(box *isolation.Box, roots []schemas.BoxRoot, mounts []isolation.Mount) view {
 	v := view{all: box.Method() == isolation.None, inside: box.Inside}
 	add := func(name, host string, write bool) {
 		at := box.Inside(host)
-		v.mounts = append(v.mounts, viewed{at, host})
+		v.mounts = append(v.mounts, viewed{name, at, host})
 		if strings.HasPrefix(name, "root/") && !write && isFolder(filepath.Join(host, "bin")) {
 			v.path = append(v.path, filepath.Join(at, "bin"))
 		}
@@ -114,6 +114,24 @@ func (v view) host(inside string) string {
 		}
 	}
 	return path
+}
+
+// name is a host file as a record may call it: by its mount, by its path where
+// it is the system's, else by its base name. No path of the machine is in it.
+func (v view) name(host string) string {
+	best, name := -1, filepath.Base(host)
+	for _, m := range v.mounts {
+		if rest, ok := under(m.host, host); ok && len(m.host) > best {
+			best, name = len(m.host), "{"+m.name+"}"
+			if rest != "" {
+				name += "/" + filepath.ToSlash(rest)
+			}
+		}
+	}
+	if best < 0 && slices.ContainsFunc(systemTop, func(dir string) bool { _, ok := under(dir, host); return ok }) {
+		return host
+	}
+	return name
 }
 
 // shows tells whether there is something at a path in the box without a further mount.

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -146,6 +147,10 @@ func TestAnExternalQuantizerIsBelievedForWhatItWrote(t *testing.T) {
 	}
 	if got := logOf(t, run, out, "log/stdout"); !strings.HasSuffix(got, ".partial Q8_0 3\n") {
 		t.Errorf("its arguments: %q", got)
+	}
+	ran, err := json.Marshal(out.Internal)
+	if err != nil || !strings.Contains(string(ran), `"program":"{input/runtime}/bin/llama-quantize"`) || !strings.Contains(string(ran), `"{out}/q.gguf.partial"`) || strings.Contains(string(ran), os.TempDir()) {
+		t.Errorf("recorded with a path of this machine, or without what ran: %s %v", ran, err)
 	}
 	if out.Facts["type"] != "Q8_0" || out.Facts[schemas.FactBox] == "" || out.Facts[schemas.FactNetwork] != schemas.NetworkDenied {
 		t.Errorf("facts %v", out.Facts)

@@ -199,7 +199,7 @@ func (b *Box) Record() map[string]any {
 	mounts := []map[string]any{}
 	for _, m := range b.mounts {
 		r := map[string]any{"name": m.Name, "write": m.Write}
-		if b.method == Bubblewrap {
+		if b.method == Bubblewrap && m.Inside != m.Host { // a place of its own, and no path of the machine
 			r["inside"] = m.Inside
 		}
 		mounts = append(mounts, r)
