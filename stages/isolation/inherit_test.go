@@ -228,6 +228,35 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(
 	}
 }
 
+// What a box leaves behind gives nobody outside its maker's rights.
+func TestNoSetIDBitIsLeft(t *testing.T) {
+	python := mustFind(t, "/usr/bin/python3")
+	const script = `import os
+def t(f):
+  try: f(); return "done"
+  except OSError as e: return e.strerror
+os.umask(0); open("f","w").close(); os.mkdir("d")
+print([t(f) for f in (lambda: os.chmod("f",0o4755), lambda: os.chmod("f",0o2755), lambda: os.fchmod(os.open("f",os.O_RDONLY),0o6755), lambda: os.open("g",os.O_CREAT|os.O_WRONLY,0o4755),
+  lambda: os.mkdir("e",0o2755), lambda: os.mknod("h",0o104755), lambda: os.chmod("f",0o755), lambda: os.open("i",os.O_CREAT|os.O_WRONLY,0o755), lambda: os.open("f",os.O_RDONLY,0o4755))])`
+	for _, m := range boxesHere(t) {
+		b := newBench(t)
+		cmd, err := openBox(t, b.profile(schemas.Box{Method: string(m)})).Command(t.Context(), python, "-c", script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		const no = "'Operation not permitted'"
+		if want := "[" + strings.Repeat(no+", ", 6) + "'done', 'done', 'done']"; err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%s: got %v, %s, want %s", m, err, out, want)
+		}
+		for _, name := range []string{"f", "g", "e", "h"} {
+			if st, err := os.Lstat(filepath.Join(b.out, name)); err == nil && st.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+				t.Errorf("%s: %s was left with mode %s", m, name, st.Mode())
+			}
+		}
+	}
+}
+
 // running counts the processes of the machine whose arguments hold a word.
 func running(t *testing.T, word string) int {
 	t.Helper()

@@ -30,10 +30,14 @@ var (
 )
 
 // refuseCalls refuses system calls with EPERM, in all threads and for good:
-// those of another instruction set, the named ones, and sockets of other
+// those of another instruction set, those that set user or group ID bits, the named ones, and sockets of other
 // families than the given ones; of any family when there are none.
 func refuseCalls(names []string, families []int) error {
-	if err := refuseForeign(); err != nil {
+	native, err := arch.GetInfo("")
+	if err != nil {
+		return err
+	}
+	if err := refuseForeign(native); err != nil {
 		return err
 	}
 	group := seccomp.SyscallGroup{Action: seccomp.ActionErrno, Names: names} // EPERM
@@ -49,7 +53,7 @@ func refuseCalls(names []string, families []int) error {
 		Flag:       seccomp.FilterFlagTSync,
 		Policy: seccomp.Policy{
 			DefaultAction: seccomp.ActionAllow,
-			Syscalls:      []seccomp.SyscallGroup{group},
+			Syscalls:      append(refuseSetID(native), group),
 		},
 	})
 }
@@ -57,11 +61,7 @@ func refuseCalls(names []string, families []int) error {
 // refuseForeign refuses the system calls of another instruction set, whose
 // numbers a filter by name does not know (seccomp(2), "Caveats"), and the two
 // ioctls that type into a terminal.
-func refuseForeign() error {
-	native, err := arch.GetInfo("")
-	if err != nil {
-		return err
-	}
+func refuseForeign(native *arch.Info) error {
 	const (
 		load, equal, give          = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 		allow, refuse              = 0x7fff0000, 0x00050000 | uint32(unix.EPERM) // SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO
