@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"time"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -38,13 +39,27 @@ func (r *Runner) lookForInterrupted() error {
 			return &BusyError{u.Stage, fmt.Sprintf("process %d runs it, though it does not hold %s (was that removed?): %s", u.Process.PID, lockName, became(u.Process))}
 		}
 		for _, tool := range u.Tools {
-			if state := machine.Look(tool.ProcessID); state == machine.Alive || state == machine.Stopped {
+			if !ends(tool.ProcessID) {
 				return &BusyError{u.Stage, fmt.Sprintf("its run ended without a record, and a program that it started is still there: %s, process %d", tool.Name, tool.PID)}
 			}
 		}
 		r.observe(Event{Stage: u.Stage, Uses: u.Uses, Kind: "interrupted", Message: u.lastWord()})
 	}
 	return nil
+}
+
+// lastBreath is how long a tool may take to end after the run that it died with.
+const lastBreath = 2 * time.Second
+
+func ends(id schemas.ProcessID) bool {
+	for until := time.Now().Add(lastBreath); ; time.Sleep(lastBreath / 40) {
+		if state := machine.Look(id); state != machine.Alive && state != machine.Stopped {
+			return true
+		}
+		if time.Now().After(until) {
+			return false
+		}
+	}
 }
 
 func (u Unfinished) lastWord() string {

@@ -82,11 +82,14 @@ func (p *progressFile) say(message string, done, total int64) {
 	}
 }
 
-// sampled takes a sample of the machine, and writes whatever was last said.
-func (p *progressFile) sampled(s schemas.Sample, tools []schemas.ToolProcess) {
+// sampled takes a sample of the machine, if there is one, and what the stage has
+// started, and writes whatever was last said.
+func (p *progressFile) sampled(s *schemas.Sample, tools []schemas.ToolProcess) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.doc.Last, p.doc.Tools = &s, tools
+	if p.doc.Tools = tools; s != nil {
+		p.doc.Last = s
+	}
 	p.write(false)
 }
 

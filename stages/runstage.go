@@ -88,7 +88,7 @@ func (r *Runner) complete(ctx context.Context, stage Stage, run *Run, decl schem
 func (r *Runner) execute(ctx context.Context, stage Stage, run *Run, rec record, signer attest.Signer, made map[string]Artifact) error {
 	decl := rec.decl
 	rec.start = r.Now().Round(0) // by the clock alone: it is what gets stated
-	watch := r.watch(rec) // before anything is told or done: what stays of it tells of a run that began
+	watch := r.watch(rec)        // before anything is told or done: what stays of it tells of a run that began
 	r.observe(Event{Stage: decl.Name, Uses: decl.Uses, Kind: "started"})
 	began := time.Now()
 	run.Progress = watch.progress

@@ -33,9 +33,11 @@ func (r *Runner) watch(rec record) *runWatch {
 		return w
 	}
 	w.file = newProgress(r.Project, rec, r.Interval, r.Now, func(err error) { w.event(Event{Kind: "notice", Message: err.Error()}) })
-	w.watch = machine.Start(r.Interval, r.Now, func(s schemas.Sample, tools []schemas.ToolProcess) {
+	w.watch = machine.Start(r.Interval, r.Now, func(s *schemas.Sample, tools []schemas.ToolProcess) {
 		w.file.sampled(s, tools)
-		w.event(Event{Kind: "sample", Sample: &s})
+		if s != nil {
+			w.event(Event{Kind: "sample", Sample: s})
+		}
 	})
 	return w
 }

@@ -487,6 +487,46 @@ func TestAToolThatHeedsNoSignalIsKilled(t *testing.T) {
 	}
 }
 
+// The wrapper is killed and its tool, in no box, lives on: nothing starts beside it.
+func TestAToolThatOutlivesItsRunIsNotJoined(t *testing.T) {
+	w := newWork(t, t.TempDir())
+	cmd, _ := w.begun("", "--box", "none")
+	w.until("the tool is in the word of progress", func() bool {
+		body, err := os.ReadFile(filepath.Join(w.dir, "work", "progress", "long.json"))
+		return err == nil && strings.Contains(string(body), `"name":"sleep"`)
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	exitOf(cmd)
+	code, said := w.run(step("")...)
+	if code != exitUndecided || !strings.Contains(said, "stage long: its run ended without a record, and a program that it started is still there: ") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	w.endLeftBehind()
+	w.must(step("")...)
+}
+
+// endLeftBehind kills what still works in the project's folder.
+func (w *work) endLeftBehind() {
+	w.until("what was left behind is gone", func() bool {
+		dirs, err := filepath.Glob("/proc/[0-9]*/cwd")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		gone := true
+		for _, d := range dirs {
+			to, err := os.Readlink(d)
+			pid, bad := strconv.Atoi(strings.Split(d, "/")[2])
+			if err == nil && bad == nil && strings.HasPrefix(to, filepath.Join(w.dir, "work")) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				gone = false
+			}
+		}
+		return gone
+	})
+}
+
 func TestARunThatIsHaltedIsCalledStoppedAndKeepsTheMachine(t *testing.T) {
 	w := newWork(t, t.TempDir())
 	cmd, _ := w.begun("")

@@ -14,6 +14,13 @@ import (
 // Interval is the time between two samples.
 const Interval = 5 * time.Second
 
+// pulse is the time between two looks at what this process has started.
+const pulse = time.Second
+
+// Notify is told of every sample and, more often, of what this process has
+// started by then; the sample is nil where there is only that.
+type Notify func(s *schemas.Sample, tools []schemas.ToolProcess)
+
 // Label says what samples are.
 const Label = "readings at intervals: the largest is a sampled maximum and may miss peaks; resident sizes count shared pages once for each process"
 
@@ -25,7 +32,7 @@ const (
 // Watch takes a sample now, one at every interval and one at its end.
 type Watch struct {
 	interval time.Duration
-	notify   func(schemas.Sample, []schemas.ToolProcess)
+	notify   Notify
 	now      func() time.Time
 	look     func(ctx context.Context, gpuUsers bool) reading
 	mark     func(pid int) int64 // VmHWM of a process
@@ -50,9 +57,8 @@ type toolMark struct {
 	bytes int64
 }
 
-// Start begins to watch, in the background. Notify is told of every sample and
-// of what this process had started by then; it may be nil. Stop must be called.
-func Start(interval time.Duration, now func() time.Time, notify func(schemas.Sample, []schemas.ToolProcess)) *Watch {
+// Start begins to watch, in the background. Notify may be nil. Stop must be called.
+func Start(interval time.Duration, now func() time.Time, notify Notify) *Watch {
 	w := newWatch(interval, now, notify)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
@@ -60,7 +66,7 @@ func Start(interval time.Duration, now func() time.Time, notify func(schemas.Sam
 	return w
 }
 
-func newWatch(interval time.Duration, now func() time.Time, notify func(schemas.Sample, []schemas.ToolProcess)) *Watch {
+func newWatch(interval time.Duration, now func() time.Time, notify Notify) *Watch {
 	self := os.Getpid()
 	return &Watch{
 		interval: interval, notify: notify, now: now, look: read, mark: highWater,
@@ -75,14 +81,35 @@ func (w *Watch) run(ctx context.Context) {
 	defer close(w.done)
 	ticker := time.NewTicker(w.interval)
 	defer ticker.Stop()
-	for first := true; ; first = false {
-		w.take(ctx, first, time.Since(w.began).Seconds())
+	beat := time.NewTicker(pulse)
+	defer beat.Stop()
+	w.take(ctx, true, time.Since(w.began).Seconds())
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			w.take(ctx, false, time.Since(w.began).Seconds())
+		case <-beat.C:
+			if list, err := processes(); err == nil && w.notify != nil {
+				w.notify(nil, started(list, tree(list, w.self), w.self))
+			}
 		}
 	}
+}
+
+const maxTools = 100 // that are told
+
+// started is what a process has started and what runs of it.
+func started(list []process, ours map[int]bool, self int) []schemas.ToolProcess {
+	tools := []schemas.ToolProcess{}
+	boot, ns := BootID(), namespace()
+	for _, p := range list {
+		if ours[p.pid] && p.pid != self && len(tools) < maxTools {
+			tools = append(tools, schemas.ToolProcess{ProcessID: schemas.ProcessID{BootID: boot, Namespace: ns, PID: p.pid, Start: p.start}, Name: clean(p.name)})
+		}
+	}
+	return tools
 }
 
 // Stop takes the last sample and gives everything.
@@ -109,8 +136,6 @@ func (w *Watch) take(ctx context.Context, receipt bool, seconds float64) schemas
 	present := w.account.present(r, w.now(), seconds)
 	s := schemas.Sample{Seconds: seconds, Available: r.available, Load1: r.load1, GPUs: r.gpus}
 	ours := tree(r.processes, w.self)
-	tools := []schemas.ToolProcess{}
-	boot, ns := BootID(), namespace()
 	for _, p := range r.processes {
 		if !ours[p.pid] {
 			continue
@@ -119,9 +144,6 @@ func (w *Watch) take(ctx context.Context, receipt bool, seconds float64) schemas
 		s.Processes++
 		if p.pid == w.self {
 			continue
-		}
-		if len(tools) < 100 {
-			tools = append(tools, schemas.ToolProcess{ProcessID: schemas.ProcessID{BootID: boot, Namespace: ns, PID: p.pid, Start: p.start}, Name: clean(p.name)})
 		}
 		if len(w.tools) < maxSamples {
 			w.tools[p.key()] = toolMark{clean(p.name), max(w.tools[p.key()].bytes, w.mark(p.pid))}
@@ -133,7 +155,7 @@ func (w *Watch) take(ctx context.Context, receipt bool, seconds float64) schemas
 	w.add(s, r)
 	w.mu.Unlock()
 	if w.notify != nil {
-		w.notify(s, tools)
+		w.notify(&s, started(r.processes, ours, w.self))
 	}
 	return present
 }

@@ -148,7 +148,7 @@ func TestALongRunIsThinned(t *testing.T) {
 
 func TestAShortRunHasAStartAndAnEnd(t *testing.T) {
 	notified := 0
-	w := Start(Interval, time.Now, func(schemas.Sample, []schemas.ToolProcess) { notified++ })
+	w := Start(Interval, time.Now, func(*schemas.Sample, []schemas.ToolProcess) { notified++ })
 	s, r := w.Stop()
 	if s.Count != 2 || notified != 2 || s.Maxima.RSS < 1<<20 || len(s.Unreadable) != 0 || r.Start.At.IsZero() || r.End.Memory < 1<<20 {
 		t.Errorf("got %+v, %+v", s, r)
@@ -167,7 +167,7 @@ func TestTheToolsThatRunAreTold(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	found := make(chan schemas.ToolProcess, 100)
-	w := Start(time.Hour, time.Now, func(_ schemas.Sample, tools []schemas.ToolProcess) {
+	w := Start(time.Hour, time.Now, func(_ *schemas.Sample, tools []schemas.ToolProcess) {
 		for _, tool := range tools {
 			if tool.PID == cmd.Process.Pid {
 				found <- tool
