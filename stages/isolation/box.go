@@ -73,17 +73,10 @@ func Open(_ context.Context, p Profile) (*Box, error) {
 			return nil, fmt.Errorf("box: admit: got %q, want %s or %s", a, schemas.AdmitNetwork, schemas.AdmitGPU)
 		}
 	}
-	if err := b.resolve(); err != nil {
-		return nil, err
-	}
-	if err := b.place(); err != nil {
-		return nil, err
-	}
-	if err := b.environment(); err != nil {
-		return nil, err
-	}
-	if err := b.prepare(); err != nil {
-		return nil, errors.Join(err, b.Close())
+	for _, step := range []func() error{b.resolve, b.place, b.environment, b.prepare} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
 	}
 	return b, nil
 }
