@@ -199,3 +199,11 @@ func TestOnlyOneExactWordIsADeallocation(t *testing.T) {
 		}
 	}
 }
+
+// What names nothing is no machine, not even one that says nothing of itself.
+func TestAnEmptyFileIdentifiesNothing(t *testing.T) {
+	err := identify(schemas.Compute{}, &armcompute.VirtualMachine{})
+	if err == nil || !strings.Contains(err.Error(), "subscription, resource group, name, resource type, resource id, vmId") {
+		t.Errorf("got %v, want every field refused", err)
+	}
+}
