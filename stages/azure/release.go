@@ -58,7 +58,6 @@ type release struct {
 	op       string        // how the operation ended; empty while it runs
 	stays    int           // observations in a row that show it allocated although the operation ended
 	after    time.Duration // Retry-After of the last answer
-	refused  string        // why the last request was not taken
 }
 
 // Release deallocates the machine and waits, within the bound, until its
