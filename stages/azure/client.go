@@ -16,7 +16,7 @@ import (
 	azpolicy "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/v3"
 
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -38,18 +38,19 @@ type Options struct {
 
 // Client reaches the machines of one subscription.
 type Client struct {
-	vms      *armcompute.VirtualMachinesClient
-	disks    *armcompute.DisksClient
-	network  *armnetwork.ClientFactory
-	endpoint string
-	now      func() time.Time
-	sleep    Sleeper
-	date     *dateReader
+	vms          *armcompute.VirtualMachinesClient
+	disks        *armcompute.DisksClient
+	resources    *armresources.Client
+	subscription string
+	endpoint     string
+	now          func() time.Time
+	sleep        Sleeper
+	date         *dateReader
 }
 
 // Connect makes a client for the machine's subscription. It sends nothing yet.
 func Connect(m schemas.Compute, o Options) (*Client, error) {
-	c := &Client{now: o.Now, sleep: o.Sleep, date: &dateReader{}}
+	c := &Client{subscription: m.Subscription, now: o.Now, sleep: o.Sleep, date: &dateReader{}}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -91,7 +92,7 @@ func Connect(m schemas.Compute, o Options) (*Client, error) {
 	if c.disks, err = armcompute.NewDisksClient(m.Subscription, cred, opt); err != nil {
 		return nil, fmt.Errorf("azure: %w", err)
 	}
-	if c.network, err = armnetwork.NewClientFactory(m.Subscription, cred, opt); err != nil {
+	if c.resources, err = armresources.NewClient(m.Subscription, cred, opt); err != nil {
 		return nil, fmt.Errorf("azure: %w", err)
 	}
 	return c, nil

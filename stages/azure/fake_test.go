@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	computefake "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8/fake"
-	networkfake "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9/fake"
+	resourcesfake "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/v3/fake"
 
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -27,7 +27,7 @@ type fakeAzure struct {
 	ask       func(n int, f *fakeAzure) (status int, code string, err error) // fails the n-th request
 	poller    func(p *azfake.PollerResponder[armcompute.VirtualMachinesClientDeallocateResponse])
 	states    []string // one a read, the last for all that follow
-	nics      networkfake.ServerFactory
+	network   resourcesfake.Server
 	http      func(r *http.Request) *http.Response // answers before the fake does
 }
 
@@ -101,7 +101,7 @@ func (f *fakeAzure) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if strings.Contains(r.URL.Path, "/Microsoft.Network/") {
-		return networkfake.NewServerFactoryTransport(&f.nics).Do(r)
+		return resourcesfake.NewServerTransport(&f.network).Do(r)
 	}
 	return f.compute().Do(r)
 }

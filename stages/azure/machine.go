@@ -7,7 +7,8 @@
 // Credentials stay on this side: no token, no header and no text of an answer
 // goes into what is recorded. Reference: the REST API of Microsoft.Compute,
 // Virtual Machines (Get with $expand=instanceView, Deallocate), and
-// Microsoft.Network, by way of armcompute and armnetwork.
+// Microsoft.Network (network interfaces, subnets, network security groups), by
+// way of armcompute and armresources.
 package azure
 
 import (

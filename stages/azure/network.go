@@ -7,7 +7,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 )
 
 // Network is how a machine can be reached.
@@ -78,26 +77,20 @@ func (c *Client) groupsOf(ctx context.Context, o *Observation, nic string) ([]st
 	if err != nil {
 		return nil, &CallError{What: "read a network interface", why: badAnswer}
 	}
-	resp, err := c.network.NewInterfacesClient().Get(ctx, id.ResourceGroupName, id.Name, nil)
-	if err != nil {
+	var p interfaceProperties
+	if err := c.readNetworkResource(ctx, &p, id.ResourceGroupName, "networkInterfaces", id.Name); err != nil {
 		return nil, callError("read a network interface", err)
 	}
 	var groups []string
-	if resp.Properties == nil {
-		return nil, nil
+	if g := p.NetworkSecurityGroup; g != nil {
+		groups = append(groups, g.ID)
 	}
-	if g := resp.Properties.NetworkSecurityGroup; g != nil {
-		groups = append(groups, text(g.ID))
-	}
-	for _, ip := range resp.Properties.IPConfigurations {
-		if ip == nil || ip.Properties == nil {
-			continue
-		}
+	for _, ip := range p.IPConfigurations {
 		o.Network.PublicIP = o.Network.PublicIP || ip.Properties.PublicIPAddress != nil
 		if ip.Properties.Subnet == nil {
 			continue
 		}
-		group, err := c.groupOfSubnet(ctx, text(ip.Properties.Subnet.ID))
+		group, err := c.groupOfSubnet(ctx, ip.Properties.Subnet.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -113,14 +106,14 @@ func (c *Client) groupOfSubnet(ctx context.Context, subnet string) (string, erro
 	if err != nil || id.Parent == nil {
 		return "", &CallError{What: "read a subnet", why: badAnswer}
 	}
-	resp, err := c.network.NewSubnetsClient().Get(ctx, id.ResourceGroupName, id.Parent.Name, id.Name, nil)
-	if err != nil {
+	var p subnetProperties
+	if err := c.readNetworkResource(ctx, &p, id.ResourceGroupName, "virtualNetworks", id.Parent.Name, "subnets", id.Name); err != nil {
 		return "", callError("read a subnet", err)
 	}
-	if resp.Properties == nil || resp.Properties.NetworkSecurityGroup == nil {
+	if p.NetworkSecurityGroup == nil {
 		return "", nil
 	}
-	return text(resp.Properties.NetworkSecurityGroup.ID), nil
+	return p.NetworkSecurityGroup.ID, nil
 }
 
 func (c *Client) readGroup(ctx context.Context, o *Observation, group string) error {
@@ -130,23 +123,17 @@ func (c *Client) readGroup(ctx context.Context, o *Observation, group string) er
 	if err != nil {
 		return &CallError{What: "read a network security group", why: badAnswer}
 	}
-	resp, err := c.network.NewSecurityGroupsClient().Get(ctx, id.ResourceGroupName, id.Name, nil)
-	if err != nil {
+	var p groupProperties
+	if err := c.readNetworkResource(ctx, &p, id.ResourceGroupName, "networkSecurityGroups", id.Name); err != nil {
 		return callError("read a network security group", err)
 	}
 	o.Network.Groups++
-	if resp.Properties == nil {
-		return nil
-	}
-	for _, r := range resp.Properties.SecurityRules {
-		if r == nil || r.Properties == nil || r.Properties.Access == nil || r.Properties.Direction == nil {
-			continue
-		}
+	for _, r := range p.SecurityRules {
 		p := r.Properties
-		if *p.Access != armnetwork.SecurityRuleAccessAllow || *p.Direction != armnetwork.SecurityRuleDirectionInbound {
+		if p.Access != "Allow" || p.Direction != "Inbound" {
 			continue
 		}
-		rule := Rule{Group: group, Name: text(r.Name), Priority: number(p.Priority), Protocol: text(p.Protocol),
+		rule := Rule{Group: group, Name: r.Name, Priority: p.Priority, Protocol: p.Protocol,
 			Sources: gather(p.SourceAddressPrefix, p.SourceAddressPrefixes), Ports: gather(p.DestinationPortRange, p.DestinationPortRanges)}
 		rule.FromAny = slices.ContainsFunc(rule.Sources, func(s string) bool { return slices.Contains(everybody, strings.ToLower(s)) })
 		o.Network.Rules = append(o.Network.Rules, rule)
@@ -157,11 +144,11 @@ func (c *Client) readGroup(ctx context.Context, o *Observation, group string) er
 	return nil
 }
 
-func gather(one *string, more []*string) []string {
+func gather(one string, more []string) []string {
 	list := []string{}
-	for _, p := range append([]*string{one}, more...) {
-		if text(p) != "" {
-			list = append(list, text(p))
+	for _, s := range append([]string{one}, more...) {
+		if s != "" {
+			list = append(list, s)
 		}
 	}
 	return list

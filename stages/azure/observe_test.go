@@ -11,48 +11,47 @@ import (
 	azfake "github.com/Azure/azure-sdk-for-go/sdk/azcore/fake"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/v3"
 
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
 const networkPrefix = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/"
 
+type object = map[string]any
+
 // guarded gives the fake one interface with one group of these rules.
-func (f *fakeAzure) guarded(rules ...*armnetwork.SecurityRule) {
-	f.nics.InterfacesServer.Get = func(context.Context, string, string, *armnetwork.InterfacesClientGetOptions) (resp azfake.Responder[armnetwork.InterfacesClientGetResponse], e azfake.ErrorResponder) {
-		resp.SetResponse(http.StatusOK, armnetwork.InterfacesClientGetResponse{Interface: armnetwork.Interface{Properties: &armnetwork.InterfacePropertiesFormat{
-			NetworkSecurityGroup: &armnetwork.SecurityGroup{ID: to.Ptr(networkPrefix + "networkSecurityGroups/own")},
-			IPConfigurations: []*armnetwork.InterfaceIPConfiguration{nil, {Properties: &armnetwork.InterfaceIPConfigurationPropertiesFormat{
-				PublicIPAddress: &armnetwork.PublicIPAddress{}, Subnet: &armnetwork.Subnet{ID: to.Ptr(networkPrefix + "virtualNetworks/net/subnets/sub")},
-			}}},
-		}}}, nil)
-		return
-	}
-	f.nics.SubnetsServer.Get = func(_ context.Context, _, network, name string, _ *armnetwork.SubnetsClientGetOptions) (resp azfake.Responder[armnetwork.SubnetsClientGetResponse], e azfake.ErrorResponder) {
-		if network != "net" || name != "sub" {
+func (f *fakeAzure) guarded(rules ...any) {
+	f.network.GetByID = func(_ context.Context, id, version string, _ *armresources.ClientGetByIDOptions) (resp azfake.Responder[armresources.ClientGetByIDResponse], e azfake.ErrorResponder) {
+		own := "subscriptions/" + rented.Subscription + "/resourceGroups/"
+		properties, found := map[string]any{
+			own + rented.ResourceGroup + "/providers/Microsoft.Network/networkInterfaces/nic": object{
+				"networkSecurityGroup": object{"id": networkPrefix + "networkSecurityGroups/own"},
+				"ipConfigurations": []any{nil, object{"properties": object{
+					"publicIPAddress": object{}, "subnet": object{"id": networkPrefix + "virtualNetworks/net/subnets/sub"},
+				}}},
+			},
+			// the same group in another case
+			own + "g/providers/Microsoft.Network/virtualNetworks/net/subnets/sub": object{"networkSecurityGroup": object{"id": networkPrefix + "networkSecurityGroups/OWN"}},
+			own + "g/providers/Microsoft.Network/networkSecurityGroups/own":       object{"securityRules": rules},
+		}[id]
+		if !found || version != networkAPI {
 			e.SetResponseError(http.StatusNotFound, "ResourceNotFound")
 			return
 		}
-		resp.SetResponse(http.StatusOK, armnetwork.SubnetsClientGetResponse{Subnet: armnetwork.Subnet{Properties: &armnetwork.SubnetPropertiesFormat{
-			NetworkSecurityGroup: &armnetwork.SecurityGroup{ID: to.Ptr(networkPrefix + "networkSecurityGroups/OWN")}, // the same in another case
-		}}}, nil)
-		return
-	}
-	f.nics.SecurityGroupsServer.Get = func(context.Context, string, string, *armnetwork.SecurityGroupsClientGetOptions) (resp azfake.Responder[armnetwork.SecurityGroupsClientGetResponse], e azfake.ErrorResponder) {
-		resp.SetResponse(http.StatusOK, armnetwork.SecurityGroupsClientGetResponse{SecurityGroup: armnetwork.SecurityGroup{Properties: &armnetwork.SecurityGroupPropertiesFormat{SecurityRules: rules}}}, nil)
+		resp.SetResponse(http.StatusOK, armresources.ClientGetByIDResponse{GenericResource: armresources.GenericResource{Properties: properties}}, nil)
 		return
 	}
 }
 
-func rule(name string, access armnetwork.SecurityRuleAccess, direction armnetwork.SecurityRuleDirection, sources ...string) *armnetwork.SecurityRule {
-	p := &armnetwork.SecurityRulePropertiesFormat{Access: &access, Direction: &direction, Priority: to.Ptr(int32(100)), Protocol: to.Ptr(armnetwork.SecurityRuleProtocolTCP), DestinationPortRange: to.Ptr("22")}
+func rule(name, access, direction string, sources ...string) object {
+	p := object{"access": access, "direction": direction, "priority": 100, "protocol": "Tcp", "destinationPortRange": "22", "sourcePortRange": "*"}
 	if len(sources) == 1 {
-		p.SourceAddressPrefix = &sources[0]
+		p["sourceAddressPrefix"] = sources[0]
 	} else {
-		p.SourceAddressPrefixes = to.SliceOfPtrs(sources...)
+		p["sourceAddressPrefixes"] = sources
 	}
-	return &armnetwork.SecurityRule{Name: &name, Properties: p}
+	return object{"name": name, "etag": "unknown here", "properties": p}
 }
 
 func names(o Observation) []string {
@@ -64,9 +63,9 @@ func names(o Observation) []string {
 }
 
 func TestWhoIsLetInIsFound(t *testing.T) {
-	const allow, deny, in, out = armnetwork.SecurityRuleAccessAllow, armnetwork.SecurityRuleAccessDeny, armnetwork.SecurityRuleDirectionInbound, armnetwork.SecurityRuleDirectionOutbound
+	const allow, deny, in, out = "Allow", "Deny", "Inbound", "Outbound"
 	for name, c := range map[string]struct {
-		rule  *armnetwork.SecurityRule
+		rule  object
 		open  bool
 		rules int
 	}{
@@ -78,7 +77,7 @@ func TestWhoIsLetInIsFound(t *testing.T) {
 		"the own network":          {rule("r", allow, in, "VirtualNetwork"), false, 1},
 		"anybody refused":          {rule("r", deny, in, "*"), false, 0},
 		"out to anybody":           {rule("r", allow, out, "*"), false, 0},
-		"a rule without direction": {&armnetwork.SecurityRule{Properties: &armnetwork.SecurityRulePropertiesFormat{Access: to.Ptr(allow)}}, false, 0},
+		"a rule without direction": {object{"properties": object{"access": allow}}, false, 0},
 	} {
 		f := &fakeAzure{states: []string{"running"}}
 		f.guarded(c.rule, nil)
@@ -96,7 +95,7 @@ func TestWhoIsLetInIsFound(t *testing.T) {
 // What may not be read is said, and does not keep compute rented.
 func TestNetworkRulesThatMayNotBeReadAreAFinding(t *testing.T) {
 	f := &fakeAzure{states: []string{"running", "deallocated"}}
-	f.nics.InterfacesServer.Get = func(context.Context, string, string, *armnetwork.InterfacesClientGetOptions) (resp azfake.Responder[armnetwork.InterfacesClientGetResponse], e azfake.ErrorResponder) {
+	f.network.GetByID = func(context.Context, string, string, *armresources.ClientGetByIDOptions) (resp azfake.Responder[armresources.ClientGetByIDResponse], e azfake.ErrorResponder) {
 		e.SetResponseError(http.StatusForbidden, "AuthorizationFailed")
 		return
 	}
