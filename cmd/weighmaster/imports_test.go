@@ -27,8 +27,8 @@ var mayImport = map[string][]string{
 	"fixtures/attacks": {"attest", "kernels", "ledger", "policy", "schemas", "verify"},
 }
 
-// mayImportFixtures are the files of cmd that may: the demo, and init, whose templates lie there.
-var mayImportFixtures = []string{"demo.go", "break.go", "init.go"}
+// mayImportFixtures are the files of cmd that may: the demo, and init's, whose templates lie there.
+var mayImportFixtures = []string{"demo.go", "break.go", "init_tools.go"}
 
 type goPackage struct {
 	ImportPath, Dir string

@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// UID is the user and group inside a box: nobody, who owns nothing.
-	UID = 65534
-
 	installBubblewrap = "install bubblewrap (Debian: apt-get install bubblewrap)"
 	allowNamespaces   = "this user may make no namespaces: allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces, an AppArmor profile for bwrap, a container's seccomp profile), or use box: {method: landlock}"
 )

@@ -55,6 +55,9 @@ const (
 	None       Method = "none"
 )
 
+// UID is the user and group inside a box on Linux: nobody, who owns nothing.
+const UID = 65534
+
 // marker is the environment variable that tells the child which box it is to enter.
 const marker = "WEIGHMASTER_BOX"
 
