@@ -7,18 +7,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weighmaster/weighmaster/fixtures/shared"
 	"github.com/weighmaster/weighmaster/kernels"
 	"github.com/weighmaster/weighmaster/schemas"
 )
 
-// realBuild is a build of llama.cpp as an artifact: WEIGHMASTER_LLAMA_BUILD names
-// the folder that its bin/ is in. The pipeline with real tools builds its own and runs the
-// same stages; see cmd/weighmaster.
+// realBuild is a build of llama.cpp as an artifact: WEIGHMASTER_LLAMACPP_BUILD names
+// the folder that its bin/ is in, which the test of the real tools in cmd/weighmaster leaves there.
 func realBuild(t *testing.T) Artifact {
 	t.Helper()
-	from := os.Getenv("WEIGHMASTER_LLAMA_BUILD")
+	if underRace {
+		t.Skip("the tools run in the interop suite, which is not instrumented")
+	}
+	from := os.Getenv("WEIGHMASTER_LLAMACPP_BUILD")
 	if from == "" {
-		t.Skip("WEIGHMASTER_LLAMA_BUILD is not set: no built llama.cpp to run alone")
+		shared.Missing(t, "WEIGHMASTER_LLAMACPP_BUILD names no build of llama.cpp")
 	}
 	dir := filepath.Join(t.TempDir(), "runtime")
 	entries, err := os.ReadDir(filepath.Join(from, "bin"))
