@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,7 +21,9 @@ var (
 // Apply applies a patch in a folder that Export made. The patch is a file
 // outside of it. It refuses a patch that was applied already, one that does not
 // apply as a whole (naming file and hunk), and one that touches a link, a
-// submodule, .git or anything outside the folder. Nothing is changed then.
+// submodule, .git or anything outside the folder. Nothing is changed then, but
+// by a patch that makes a link in a way that shows only afterwards: such links
+// are removed again, and the folder is not to be used.
 func Apply(ctx context.Context, t *Tree, dir, patch string) error {
 	body, err := os.ReadFile(patch)
 	if err != nil {
@@ -54,8 +57,55 @@ func Apply(ctx context.Context, t *Tree, dir, patch string) error {
 		}
 		return fmt.Errorf("patch: it does not apply to commit %s: %w; it was made for another commit", t.Commit, refusal(err, string(body)))
 	}
-	_, err = apply()
-	return err
+	before, err := links(real)
+	if err != nil {
+		return err
+	}
+	if _, err := apply(); err != nil {
+		return err
+	}
+	return sameLinks(real, before)
+}
+
+// links are the symbolic links below a folder with what they lead to.
+func links(dir string) (map[string]string, error) {
+	list := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		list[path], err = os.Readlink(path)
+		return err
+	})
+	return list, err
+}
+
+// sameLinks refuses a folder in which a patch made or changed a link. Git reads
+// modes in more spellings than one, and copies or renames a link without naming
+// its mode, so what is there afterwards counts.
+func sameLinks(dir string, before map[string]string) error {
+	now, err := links(dir)
+	if err != nil {
+		return err
+	}
+	var fault error
+	for path, to := range now {
+		if was, ok := before[path]; ok && was == to {
+			continue
+		}
+		name, _ := filepath.Rel(dir, path)
+		fault = fmt.Errorf("patch: it makes or changes the link %s, want plain files only", name)
+		if err := os.Remove(path); err != nil {
+			return errors.Join(fault, err)
+		}
+	}
+	for path := range before {
+		if _, ok := now[path]; !ok && fault == nil {
+			name, _ := filepath.Rel(dir, path)
+			fault = fmt.Errorf("patch: it removes or replaces the link %s, want plain files only", name)
+		}
+	}
+	return fault
 }
 
 // checkTouched looks at the names that a patch changes: added, deleted and name, each ended by NUL.

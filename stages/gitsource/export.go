@@ -12,10 +12,13 @@ import (
 
 // Limits of what one commit may hold.
 const (
-	MaxFiles = 1_000_000
 	MaxBytes = 64 << 30 // of all files together
 	maxDepth = 128      // folders in folders
 )
+
+// maxEntries bounds files, folders and links together: a tree can hold another
+// many times over, so that a few objects unfold to more than a disk holds.
+var maxEntries = 1_000_000
 
 // Entry is one file of an exported commit.
 type Entry struct {
@@ -62,6 +65,7 @@ type exporter struct {
 	root *os.Root
 	tree *Tree
 	left int64 // bytes that may still come
+	made int   // files, folders and links so far
 }
 
 func (e *exporter) folder(id, path string, depth int) error {
@@ -95,6 +99,9 @@ func (e *exporter) entry(x entry, name string, depth int) error {
 	if err := digest.CheckName(name); err != nil {
 		return err
 	}
+	if e.made++; e.made > maxEntries {
+		return fmt.Errorf("got more than %d files, folders and links, want at most that many", maxEntries)
+	}
 	local := filepath.FromSlash(name)
 	switch x.mode {
 	case modeFolder:
@@ -120,9 +127,6 @@ func (e *exporter) entry(x entry, name string, depth int) error {
 }
 
 func (e *exporter) file(x entry, name string, perm os.FileMode) error {
-	if len(e.tree.Files) >= MaxFiles {
-		return fmt.Errorf("got more than %d files, want at most that many", MaxFiles)
-	}
 	f, err := e.root.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
