@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"strconv"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/schemas"
@@ -37,7 +36,7 @@ func (b *Box) sandboxProfile() string {
 	below := func(paths ...string) []string {
 		list := make([]string, 0, len(paths))
 		for _, p := range paths {
-			list = append(list, "(subpath "+strconv.Quote(p)+")")
+			list = append(list, "(subpath "+quoted(p)+")")
 		}
 		return list
 	}
@@ -72,7 +71,7 @@ func (b *Box) sandboxProfile() string {
 	}
 	var names []string
 	for _, s := range services {
-		names = append(names, "(global-name "+strconv.Quote(s)+")")
+		names = append(names, "(global-name "+quoted(s)+")")
 	}
 	rule("allow mach-lookup", names...)
 	if b.Admits(schemas.AdmitNetwork) {
@@ -82,6 +81,12 @@ func (b *Box) sandboxProfile() string {
 		rule("deny network*")
 	}
 	return w.String()
+}
+
+// quoted is a string of the profile's language, in which a path is bytes: only
+// what ends a string or escapes in it is escaped. Go's escapes, such as \u200b, mean other characters there.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
 // sandboxCommand runs a program under the profile.

@@ -46,8 +46,43 @@ func TestTheProfileOfSandboxExecAdmitsByName(t *testing.T) {
 	}
 }
 
+// FuzzPathsInTheProfile: whatever a path is called, it is one string of the
+// profile, and changes nothing but the rules that name it.
+func FuzzPathsInTheProfile(f *testing.F) {
+	for _, path := range []string{"/Users/a/p", `/a "b"`, `/a\`, `/a\\"`, `")) (allow network*) (allow file-read* (subpath "/`, "/a\nb", "/a;b", "/zero\u200bwidth", "/\xff\xfe", "/模型/é"} {
+		f.Add(path)
+	}
+	plain := rulesOf(f, sandboxed(schemas.Box{}, placed{Mount: Mount{Name: "out", Write: true}, real: "/p"}).sandboxProfile())
+	f.Fuzz(func(t *testing.T, path string) {
+		text := sandboxed(schemas.Box{}, placed{Mount: Mount{Name: "out", Write: true}, real: path}).sandboxProfile()
+		rules := rulesOf(t, text)
+		for action := range rules {
+			if _, known := plain[action]; !known {
+				t.Fatalf("%q adds the rule %q: %s", path, action, text)
+			}
+		}
+		if len(rules) != len(plain) {
+			t.Fatalf("%q takes rules away: %s", path, text)
+		}
+		written, ok := strings.CutPrefix(strings.TrimSpace(rules["allow file-write*"]), `(subpath "`)
+		if !ok {
+			t.Fatalf("%q is no first string: %s", path, rules["allow file-write*"])
+		}
+		var got []byte
+		for i := 0; i < len(written) && written[i] != '"'; i++ {
+			if written[i] == '\\' {
+				i++
+			}
+			got = append(got, written[i])
+		}
+		if string(got) != path {
+			t.Fatalf("got %q, want %q", got, path)
+		}
+	})
+}
+
 // rulesOf reads a profile's rules by their action, and holds its brackets to be balanced outside strings.
-func rulesOf(t *testing.T, text string) map[string]string {
+func rulesOf(t testing.TB, text string) map[string]string {
 	t.Helper()
 	rules := map[string]string{}
 	depth, start, quoted := 0, 0, false
