@@ -83,6 +83,9 @@ var realFaults = []realFault{
 	}},
 	{"tokenizer without its patch", func(p *realProject) { // the publisher leaves tokenizer.model away, which is what the patch is for
 		p.edit("pipeline.yaml", `"tokenizer.model", `, "")
+		if err := os.RemoveAll(filepath.Join(p.dir, "work", "source")); err != nil {
+			p.t.Fatal(err)
+		}
 		whole := p.upTo("tokenizer-compared")
 		p.must("run")
 		p.replace("pipeline.yaml", whole, 0o644)
@@ -117,14 +120,14 @@ var realFaults = []realFault{
 	}},
 	{"tool that exits 0 without output", func(p *realProject) {
 		p.fakeQuantizer("exit 0")
-		p.refused(exitFalse, `stage q8 \(quantize\): failed: the command ended with 0 and made no`, "run")
+		p.refused(exitFalse, `stage q8 \(quantize\): failed: the command ended with 0, but it made no`, "run")
 	}},
 	{"tool that writes a wrong file", func(p *realProject) {
 		p.fakeQuantizer(`exec cp "$1" "$2"`)
 		p.refused(exitFalse, `stage q8 \(quantize\): failed: .*general\.file_type is 32 \(.*BF16\), want 7`, "run")
 	}},
 	{"converter killed half-way", converterKilled},
-	{"delivery cut at 60 %", deliveryCut},
+	{"delivery cut at six tenths", deliveryCut},
 	{"remote file changed between", remoteChanged},
 	{"VM still deallocating", stillDeallocating},
 }

@@ -214,7 +214,8 @@ func (p *realProject) copy(t *testing.T) *realProject {
 		case d.Type()&fs.ModeSymlink != 0:
 			link, err := os.Readlink(path)
 			return errors.Join(err, os.Symlink(link, target))
-		case strings.HasPrefix(name, "work"+string(filepath.Separator)) && strings.Count(name, string(filepath.Separator)) > 1:
+		}
+		if info, err := d.Info(); err == nil && info.Mode().Perm()&0o222 == 0 && strings.HasPrefix(name, "work"+string(filepath.Separator)) {
 			return os.Link(path, target)
 		}
 		return copyFile(path, target)
