@@ -12,7 +12,6 @@ import (
 	godigest "github.com/opencontainers/go-digest"
 
 	"github.com/weighmaster/weighmaster/schemas"
-	"github.com/weighmaster/weighmaster/stages/azure"
 )
 
 // maxComputeFile bounds the file that names a rented machine, in bytes.
@@ -21,12 +20,12 @@ const maxComputeFile = 1 << 20
 // computeRecord is the private record of what was seen of rented compute. It
 // holds account identifiers; Statements carry its digest alone.
 type computeRecord struct {
-	Machine  schemas.Compute    `json:"machine"`
-	Endpoint string             `json:"endpoint"`
-	Before   *azure.Observation `json:"before,omitempty"`
-	After    *azure.Observation `json:"after,omitempty"`
-	Events   []azure.Event      `json:"events,omitempty"`
-	Checks   []checked          `json:"checks,omitempty"`
+	Machine  schemas.Compute `json:"machine"`
+	Endpoint string          `json:"endpoint"`
+	Before   any             `json:"before,omitempty"`
+	After    any             `json:"after,omitempty"`
+	Events   []RentalEvent   `json:"events,omitempty"`
+	Checks   []checked       `json:"checks,omitempty"`
 }
 
 // readCompute reads the file that names a rented machine. Its errors repeat
@@ -49,41 +48,31 @@ func readCompute(run *Run, name string) (schemas.Compute, godigest.Digest, error
 
 // machineDigest names a machine without telling which it is: its vmId is random,
 // so that nobody finds it by trying.
-func machineDigest(m schemas.Compute) string {
-	return godigest.FromString(strings.ToLower(azure.ResourceID(m) + "\n" + m.VMID)).String()
+func machineDigest(r Rental, m schemas.Compute) string {
+	return godigest.FromString(strings.ToLower(r.ID() + "\n" + m.VMID)).String()
 }
 
 // computeOutcome starts the outcome of a stage that looks at rented compute.
-func computeOutcome(m schemas.Compute, file godigest.Digest, c *azure.Client) *Outcome {
+func computeOutcome(m schemas.Compute, file godigest.Digest, r Rental) *Outcome {
 	return &Outcome{
 		Verdict:  schemas.Undecided,
-		Facts:    map[string]string{"compute": m.Provider, "machine": machineDigest(m), "size": m.Size, "endpoint": c.Endpoint()},
-		Internal: map[string]any{"file": file.String(), "endpoint": c.Endpoint()},
+		Facts:    map[string]string{"compute": m.Provider, "machine": machineDigest(r, m), "size": m.Size, "endpoint": r.Endpoint()},
+		Internal: map[string]any{"file": file.String(), "endpoint": r.Endpoint()},
 	}
 }
 
 // seen puts what may be public of an observation into the facts: names of
 // findings, never their details.
-func (o *Outcome) seen(v azure.Observation) {
+func (o *Outcome) seen(v RentalState) {
 	o.Facts["state"] = v.Power
 	if v.Power == "" {
 		o.Facts["state"] = "unknown"
 	}
 	o.Facts["size"], o.Facts["gpu"], o.Facts["clockSkew"] = v.Size, v.GPU, v.Skew
-	if v.Image.Exact {
-		version := v.Image.Resolved
-		if version == "" {
-			version = v.Image.Version
-		}
-		if v.Image.Publisher != "" { // a gallery's image is named by an account
-			o.Facts["image"] = strings.Join([]string{v.Image.Publisher, v.Image.Offer, v.Image.SKU, version}, ":")
-		}
+	if v.Image != "" {
+		o.Facts["image"] = v.Image
 	}
-	names := []string{}
-	for _, f := range v.Findings {
-		names = append(names, f.Name)
-	}
-	o.Facts["findings"] = strings.Join(names, ", ")
+	o.Facts["findings"] = strings.Join(v.Findings, ", ")
 }
 
 // keepCompute stores the private record.

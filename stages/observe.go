@@ -2,18 +2,14 @@ package stages
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weighmaster/weighmaster/schemas"
-	"github.com/weighmaster/weighmaster/stages/azure"
 )
 
 // Observe looks at a rented machine and records what it is, at the start of the
 // rent say. It asks nothing of it, and is no release. It takes no inputs.
 type Observe struct {
-	// Endpoint, where not empty, stands in for Azure; see [azure.Options].
-	Endpoint string
-	connect  func(schemas.Compute, azure.Options) (*azure.Client, error) // azure.Connect when nil
+	Connect ConnectRental // the way to the machine's provider
 }
 
 // Uses implements [Stage].
@@ -32,12 +28,12 @@ func (s Observe) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := connectAzure(s.connect, m, azure.Options{Endpoint: s.Endpoint, Now: run.Now})
+	rental, err := s.Connect.rental(run, m)
 	if err != nil {
 		return nil, err
 	}
-	out := computeOutcome(m, file, client)
-	v, err := client.Observe(ctx, m)
+	out := computeOutcome(m, file, rental)
+	v, err := rental.Observe(ctx)
 	if err != nil {
 		out.Verdict, out.Failure = verdictOf(err), err.Error()
 		return out, nil
@@ -48,22 +44,12 @@ func (s Observe) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if v.Power == "" {
 		out.Verdict, out.Failure = schemas.Undecided, v.PowerFault
 	}
-	return out, out.keepCompute(ctx, run, computeRecord{Machine: m, Endpoint: client.Endpoint(), Before: &v})
-}
-
-func connectAzure(connect func(schemas.Compute, azure.Options) (*azure.Client, error), m schemas.Compute, o azure.Options) (*azure.Client, error) {
-	if connect == nil {
-		connect = azure.Connect
-	}
-	if m.Provider != "azure" {
-		return nil, fmt.Errorf("compute provider: got %q, want azure", m.Provider)
-	}
-	return connect(m, o)
+	return out, out.keepCompute(ctx, run, computeRecord{Machine: m, Endpoint: rental.Endpoint(), Before: v.Private})
 }
 
 // verdictOf tells whether an error is about another machine (failed) or about asking (undecided).
 func verdictOf(err error) schemas.Verdict {
-	if _, other := err.(*azure.OtherMachine); other {
+	if _, other := err.(*OtherMachine); other {
 		return schemas.Failed
 	}
 	return schemas.Undecided

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weighmaster/weighmaster/schemas"
-	"github.com/weighmaster/weighmaster/stages/azure"
 )
 
 // Release gives rented compute back, once nothing that was accepted there can
@@ -15,10 +14,7 @@ import (
 // deallocated. It takes no bytes; inputs that it is given were hashed by the
 // runner and count as local copies.
 type Release struct {
-	// Endpoint, where not empty, stands in for Azure; see [azure.Options].
-	Endpoint string
-	connect  func(schemas.Compute, azure.Options) (*azure.Client, error) // azure.Connect when nil
-	uuid     func() string                                               // of the machine that this runs on; dmiUUID when nil
+	Connect ConnectRental // the way to the machine's provider
 }
 
 // Uses implements [Stage].
@@ -39,8 +35,8 @@ type releaseWith struct {
 	}
 }
 
-func (w releaseWith) bound() (b azure.Bound, err error) {
-	b = azure.Bound{Attempts: 120, Interval: 15 * time.Second, Within: 30 * time.Minute}
+func (w releaseWith) bound() (b RentalBound, err error) {
+	b = RentalBound{Attempts: 120, Interval: 15 * time.Second, Within: 30 * time.Minute}
 	if w.Poll.Attempts > 0 {
 		b.Attempts = w.Poll.Attempts
 	}
@@ -68,35 +64,31 @@ func (s Release) Run(ctx context.Context, run *Run) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := connectAzure(s.connect, m, azure.Options{Endpoint: s.Endpoint, Now: run.Now})
+	rental, err := s.Connect.rental(run, m)
 	if err != nil {
 		return nil, err
 	}
-	out := computeOutcome(m, file, client)
-	rec := computeRecord{Machine: m, Endpoint: client.Endpoint()}
-	if err := s.release(ctx, run, with, m, bound, client, out, &rec); err != nil {
+	out := computeOutcome(m, file, rental)
+	rec := computeRecord{Machine: m, Endpoint: rental.Endpoint()}
+	if err := release(ctx, run, with, m, bound, rental, out, &rec); err != nil {
 		return out, err
 	}
 	return out, out.keepCompute(ctx, run, rec)
 }
 
-func (s Release) release(ctx context.Context, run *Run, with releaseWith, m schemas.Compute, bound azure.Bound, client *azure.Client, out *Outcome, rec *computeRecord) error {
-	before, err := client.Observe(ctx, m)
+func release(ctx context.Context, run *Run, with releaseWith, m schemas.Compute, bound RentalBound, rental Rental, out *Outcome, rec *computeRecord) error {
+	before, err := rental.Observe(ctx)
 	if err != nil {
 		out.Verdict, out.Failure = verdictOf(err), err.Error()
 		return nil
 	}
-	rec.Before = &before
+	rec.Before = before.Private
 	out.seen(before)
-	uuid := s.uuid
-	if uuid == nil {
-		uuid = dmiUUID
-	}
 	open, err := blockers(ctx, run, with.Requires)
 	if err != nil {
 		return err
 	}
-	if sameUUID(uuid(), m.VMID) {
+	if rental.Here() {
 		open = append(open, "this program runs on that very machine: what is here is gone with it; release it from the machine that the files were delivered to")
 	}
 	open = append(open, busyTags(m, before)...)
@@ -109,9 +101,10 @@ func (s Release) release(ctx context.Context, run *Run, with releaseWith, m sche
 		return nil
 	}
 	run.say("deallocating")
-	r := client.Release(ctx, m, bound)
-	rec.After, rec.Events = r.Last, r.Events
+	r := rental.Release(ctx, bound)
+	rec.Events = r.Events
 	if r.Last != nil {
+		rec.After = r.Last.Private
 		out.seen(*r.Last)
 	}
 	if r.State != "" {
@@ -149,11 +142,8 @@ func list(open []string) string {
 // is known. The start was given, with its source, or is the first observation
 // of the running machine since it was last released; of two the earlier counts.
 // The end is the first moment at which it was seen as deallocated.
-func (o *Outcome) allocation(ctx context.Context, run *Run, m schemas.Compute, before azure.Observation, r azure.Result) error {
-	a := schemas.Allocation{Schema: schemas.AllocationURI, Machine: machineDigest(m), Size: before.Size, GPU: before.GPU, To: r.Verified.UTC(), Already: r.Already}
-	for _, d := range before.Disks {
-		a.Disks = append(a.Disks, schemas.AllocatedDisk{Role: d.Role, SizeGiB: int64(d.SizeGiB), SKU: d.SKU, Persistent: !d.Ephemeral})
-	}
+func (o *Outcome) allocation(ctx context.Context, run *Run, m schemas.Compute, before RentalState, r RentalResult) error {
+	a := schemas.Allocation{Schema: schemas.AllocationURI, Machine: o.Facts["machine"], Size: before.Size, GPU: before.GPU, To: r.Verified.UTC(), Already: r.Already, Disks: before.Disks}
 	if m.Allocated != nil {
 		a.From, a.Source = m.Allocated.From.UTC(), "given"
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/schemas"
-	"github.com/weighmaster/weighmaster/stages/azure"
 )
 
 // rentSeen is what observe stages saw of a machine since it was last released.
@@ -41,7 +40,7 @@ func seenSince(ctx context.Context, run *Run, machine string) (rentSeen, error) 
 		if err != nil {
 			continue
 		}
-		rent.observe(at.UTC(), res.Facts["state"] == azure.Deallocated)
+		rent.observe(at.UTC(), res.Facts["state"] == Deallocated)
 	}
 	return rent, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages"
+	"github.com/weighmaster/weighmaster/stages/azure"
 	"github.com/weighmaster/weighmaster/stages/machine"
 )
 
@@ -27,11 +28,12 @@ const azureVariable = "WEIGHMASTER_AZURE_ENDPOINT"
 
 // stageTypes are all stage types of this version.
 func stageTypes() map[string]stages.Stage {
+	rentals := azure.Rentals(azure.Options{Endpoint: os.Getenv(azureVariable)})
 	byUses := map[string]stages.Stage{}
 	for _, s := range []stages.Stage{
 		stages.Acquire{Env: os.Getenv}, stages.Inspect{}, stages.Isolate{}, stages.Patch{}, stages.Build{}, stages.Exec{}, stages.Convert{}, stages.Quantize{}, stages.Calibrate{}, stages.Derive{}, stages.Parity{},
 		stages.Baseline{}, stages.Evaluate{}, stages.Accept{}, stages.Deliver{}, stages.Reload{}, stages.Complete{},
-		stages.Observe{Endpoint: os.Getenv(azureVariable)}, stages.Release{Endpoint: os.Getenv(azureVariable)},
+		stages.Observe{Connect: rentals}, stages.Release{Connect: rentals},
 	} {
 		byUses[s.Uses()] = s
 	}

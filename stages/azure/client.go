@@ -34,6 +34,9 @@ type Options struct {
 	// Now and Sleep are the clock; the real one when nil.
 	Now   func() time.Time
 	Sleep Sleeper
+	// Firmware is the firmware's identity of the machine that this runs on, as a
+	// UUID; what the kernel says (Linux, as root) when nil.
+	Firmware func() string
 }
 
 // Client reaches the machines of one subscription.
@@ -50,6 +53,9 @@ type Client struct {
 
 // Connect makes a client for the machine's subscription. It sends nothing yet.
 func Connect(m schemas.Compute, o Options) (*Client, error) {
+	if m.Provider != "azure" {
+		return nil, fmt.Errorf("compute provider: got %q, want azure", m.Provider)
+	}
 	c := &Client{subscription: m.Subscription, now: o.Now, sleep: o.Sleep, date: &dateReader{}}
 	if c.now == nil {
 		c.now = time.Now

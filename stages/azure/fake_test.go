@@ -15,6 +15,7 @@ import (
 	resourcesfake "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/v3/fake"
 
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
 )
 
 // fakeAzure is the SDK's own fake server, with one machine.
@@ -214,7 +215,7 @@ func TestEveryWayInWhichADeallocationFails(t *testing.T) {
 			if f.asked != c.asked {
 				t.Errorf("asked %d times for deallocation, want %d", f.asked, c.asked)
 			}
-			if r.Verdict == schemas.Passed && (r.State != Deallocated || r.Verified.IsZero() || r.Last == nil || r.Last.Power != Deallocated || r.Already != (name == "deallocated before")) {
+			if r.Verdict == schemas.Passed && (r.State != stages.Deallocated || r.Verified.IsZero() || r.Last == nil || r.Last.Power != stages.Deallocated || r.Already != (name == "deallocated before")) {
 				t.Errorf("passed without the word for it: %+v", r)
 			}
 			if f.reads > few.Attempts+1 || k.now().Sub(newClock().t) > few.Within {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
 	"github.com/weighmaster/weighmaster/stages/azure/azuretest"
 )
 
@@ -17,7 +18,7 @@ var rented = schemas.Compute{
 	VMID: "5f1c2d3e-1111-4111-8111-abcdefabcdef", Size: "Standard_NC24ads_A100_v4",
 }
 
-var few = Bound{Attempts: 8, Interval: 15 * time.Second, Within: 10 * time.Minute}
+var few = stages.RentalBound{Attempts: 8, Interval: 15 * time.Second, Within: 10 * time.Minute}
 
 // clock is a clock that only sleeping moves.
 type clock struct {
@@ -54,7 +55,7 @@ func served(t *testing.T) (*azuretest.Server, *Client, *clock) {
 func TestAMachineIsDeallocatedOverHTTP(t *testing.T) {
 	s, c, k := served(t)
 	r := c.Release(t.Context(), rented, few)
-	if r.Verdict != schemas.Passed || r.State != Deallocated || r.Already || r.Failure != "" {
+	if r.Verdict != schemas.Passed || r.State != stages.Deallocated || r.Already || r.Failure != "" {
 		t.Fatalf("got %+v", r)
 	}
 	if s.Deallocations() != 1 {

@@ -19,26 +19,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
 )
-
-// Deallocated is the only power state in which compute is released.
-const Deallocated = "PowerState/deallocated"
 
 const resourceType = "Microsoft.Compute/virtualMachines"
 
 // ResourceID is the machine's resource id in Azure Resource Manager.
 func ResourceID(m schemas.Compute) string {
 	return fmt.Sprintf("/subscriptions/%s/resourceGroups/%s/providers/%s/%s", m.Subscription, m.ResourceGroup, resourceType, m.Name)
-}
-
-// OtherMachine says that the machine that answers is not the one that is meant.
-// Its text names what differs and no identifier: these are account data.
-type OtherMachine struct {
-	What []string // fields that differ
-}
-
-func (e *OtherMachine) Error() string {
-	return fmt.Sprintf("another machine answers: got a different %s, want the machine of the file; nothing was asked of it", strings.Join(e.What, ", "))
 }
 
 // identify holds an answer against the machine that is meant: subscription,
@@ -66,7 +54,7 @@ func identify(m schemas.Compute, vm *armcompute.VirtualMachine) error {
 	}
 	expect("vmId", vmID, m.VMID)
 	if len(differ) > 0 {
-		return &OtherMachine{What: differ}
+		return &stages.OtherMachine{What: differ}
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ var exactVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 var exactGalleryID = regexp.MustCompile(`/versions/[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // Observe reads the machine with its instance view, its disks and its network
-// rules. Another machine is an *OtherMachine, before anything else is asked.
+// rules. Another machine is a *stages.OtherMachine, before anything else is asked.
 // Disks and network rules that may not be read are findings and no errors.
 func (c *Client) Observe(ctx context.Context, m schemas.Compute) (Observation, error) {
 	vm, err := c.look(ctx, m)

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/v3"
 
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
 )
 
 const networkPrefix = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/"
@@ -193,7 +194,7 @@ func TestOnlyOneExactWordIsADeallocation(t *testing.T) {
 			view.Statuses = append(view.Statuses, &armcompute.InstanceViewStatus{Code: &code}, nil, &armcompute.InstanceViewStatus{})
 		}
 		state, why := power(view)
-		if (state == Deallocated) != want || (state == "") != (why != "") || len(why) > 2000 {
+		if (state == stages.Deallocated) != want || (state == "") != (why != "") || len(why) > 2000 {
 			t.Errorf("%.80q: got %q (%.300s)", s, state, why)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
 )
 
 // callTime bounds one request.
@@ -20,21 +21,8 @@ const callTime = time.Minute
 // view may lag behind for a moment.
 const settle = 3
 
-// Bound bounds the polling: whichever is reached first ends it undecided.
-type Bound struct {
-	Attempts int           // observations
-	Interval time.Duration // between two
-	Within   time.Duration // from first to last
-}
-
-// Event is one thing that was asked or answered, for the private record.
-type Event struct {
-	At   time.Time `json:"at"`
-	What string    `json:"what"`
-}
-
 // Result is how a release ended. Only a machine that was seen as
-// [Deallocated], by identity, in two observations, has verdict passed.
+// [stages.Deallocated], by identity, in two observations, has verdict passed.
 type Result struct {
 	Verdict   schemas.Verdict
 	Failure   string       // no account identifiers; empty when passed
@@ -43,7 +31,7 @@ type Result struct {
 	Verified  time.Time    // when it was first seen as deallocated; zero when never
 	State     string       // the last power state seen
 	Last      *Observation // the last complete observation
-	Events    []Event
+	Events    []stages.RentalEvent
 }
 
 // release is one release under way.
@@ -65,13 +53,13 @@ type release struct {
 // result's verdict. Failed: another machine answers, or the machine is still
 // allocated although its operation ended. Undecided: Azure could not be asked,
 // or did not end in time; running again goes on from what is then seen.
-func (c *Client) Release(ctx context.Context, m schemas.Compute, b Bound) Result {
+func (c *Client) Release(ctx context.Context, m schemas.Compute, b stages.RentalBound) Result {
 	rel := &release{c: c, m: m}
 	rel.run(ctx, b)
 	return rel.r
 }
 
-func (rel *release) run(ctx context.Context, b Bound) {
+func (rel *release) run(ctx context.Context, b stages.RentalBound) {
 	start := rel.c.now()
 	why := ""
 	for n := 1; ; n++ {
@@ -113,7 +101,7 @@ func (rel *release) step(ctx context.Context) (done bool, why string) {
 	rel.r.State = o.Power
 	rel.note("seen: %s%s", o.Power, o.PowerFault)
 	switch o.Power {
-	case Deallocated:
+	case stages.Deallocated:
 		return rel.confirm(ctx)
 	case powerPrefix + "deallocating":
 		rel.moved = true
@@ -199,7 +187,7 @@ func (rel *release) judge(o Observation) (done bool, why string) {
 	if o.Power == powerPrefix+"stopped" {
 		hint = "stopped is not deallocated: a stopped guest keeps its hardware, and compute is billed"
 	}
-	return rel.end(schemas.Failed, fmt.Sprintf("the machine is %s %s, want %s; %s", stated(o), how, Deallocated, hint))
+	return rel.end(schemas.Failed, fmt.Sprintf("the machine is %s %s, want %s; %s", stated(o), how, stages.Deallocated, hint))
 }
 
 // confirm looks a second time, completely, once the machine was seen as deallocated.
@@ -212,7 +200,7 @@ func (rel *release) confirm(ctx context.Context) (done bool, why string) {
 		return rel.fault(err)
 	}
 	rel.r.Last, rel.r.State = &o, o.Power
-	if o.Power != Deallocated {
+	if o.Power != stages.Deallocated {
 		rel.note("seen: %s%s", o.Power, o.PowerFault)
 		return rel.end(schemas.Failed, fmt.Sprintf("it was deallocated and then %s; compute may be allocated and billed again", stated(o)))
 	}
@@ -224,7 +212,7 @@ func (rel *release) confirm(ctx context.Context) (done bool, why string) {
 // fault judges an error: what may pass is tried again within the bound.
 func (rel *release) fault(err error) (done bool, why string) {
 	rel.note("%v", err)
-	var other *OtherMachine
+	var other *stages.OtherMachine
 	var call *CallError
 	switch {
 	case errors.As(err, &other) && rel.asked:
@@ -244,7 +232,7 @@ func (rel *release) end(v schemas.Verdict, failure string) (bool, string) {
 }
 
 func (rel *release) note(format string, args ...any) {
-	rel.r.Events = append(rel.r.Events, Event{At: rel.c.now().UTC(), What: fmt.Sprintf(format, args...)})
+	rel.r.Events = append(rel.r.Events, stages.RentalEvent{At: rel.c.now().UTC(), What: fmt.Sprintf(format, args...)})
 }
 
 // stated is the power state, or why there is none.

@@ -1,9 +1,11 @@
-package stages
+package azure_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +17,12 @@ import (
 
 	"github.com/weighmaster/weighmaster/attest"
 	"github.com/weighmaster/weighmaster/fixtures"
+	"github.com/weighmaster/weighmaster/kernels/digest"
 	"github.com/weighmaster/weighmaster/policy"
 	"github.com/weighmaster/weighmaster/policy/policytest"
 	"github.com/weighmaster/weighmaster/schemas"
+	"github.com/weighmaster/weighmaster/stages"
+	"github.com/weighmaster/weighmaster/stages/azure"
 	"github.com/weighmaster/weighmaster/stages/azure/azuretest"
 )
 
@@ -28,9 +33,9 @@ type rent struct {
 	world  *policytest.World
 	places func(places map[godigest.Digest]policy.Place, s *policytest.Signed)
 	server *azuretest.Server
-	run    *Run
+	run    *stages.Run
 	signed *policytest.Signed
-	stage  Release
+	here   string // the firmware's identity of the machine that this runs on
 }
 
 func rentedWorld(t *testing.T) *rent {
@@ -39,8 +44,11 @@ func rentedWorld(t *testing.T) *rent {
 	w.Drop(t, "finished", "completion")
 	r := &rent{world: w, server: azuretest.NewServer(rentedVM)}
 	t.Cleanup(r.server.Close)
-	r.run = newRun(t, "given-back", map[string]any{"vm": "vm.yaml", "requires": []string{"q8-reloaded"}, "poll": map[string]any{"attempts": 5, "interval": "1ms"}})
-	r.run.Extra = &Extra{Delivered: filepath.Join(r.run.Project, "delivered")}
+	r.run = &stages.Run{
+		Stage: "given-back", With: json.RawMessage(`{"vm":"vm.yaml","requires":["q8-reloaded"],"poll":{"attempts":5,"interval":"1ms"}}`),
+		Inputs: map[string]stages.Artifact{}, Project: t.TempDir(), Objects: &objects{}, Now: time.Now,
+	}
+	r.run.Extra = &stages.Extra{Delivered: filepath.Join(r.run.Project, "delivered")}
 	if err := os.MkdirAll(r.run.Extra.Delivered, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +56,11 @@ func rentedWorld(t *testing.T) *rent {
 		t.Fatal(err)
 	}
 	r.vm(t, "")
-	r.stage = Release{Endpoint: r.server.URL, uuid: func() string { return "" }}
 	return r
+}
+
+func (r *rent) connect() stages.ConnectRental {
+	return azure.Rentals(azure.Options{Endpoint: r.server.URL, Firmware: func() string { return r.here }})
 }
 
 // vm writes the machine's file, with further lines.
@@ -65,7 +76,7 @@ func (r *rent) sign(t *testing.T) {
 	t.Helper()
 	s := r.world.Sign(t)
 	r.signed = s
-	r.run.Claims, r.run.Objects = s.Claims, &mapObjects{body: s.Objects}
+	r.run.Claims, r.run.Objects = s.Claims, &objects{body: s.Objects}
 	r.run.Extra.Policy, r.run.Extra.PolicyDigest = r.world.Policy, r.world.PolicyDigest()
 	if r.places != nil {
 		ev := s.Evidence
@@ -78,7 +89,7 @@ func (r *rent) sign(t *testing.T) {
 	}
 }
 
-func (r *rent) release(t *testing.T) *Outcome {
+func (r *rent) release(t *testing.T) *stages.Outcome {
 	t.Helper()
 	if r.signed == nil {
 		r.sign(t)
@@ -86,7 +97,7 @@ func (r *rent) release(t *testing.T) *Outcome {
 	if err := schemas.StageParameters("release", r.run.With); err != nil {
 		t.Fatal(err)
 	}
-	out, err := r.stage.Run(t.Context(), r.run)
+	out, err := stages.Release{Connect: r.connect()}.Run(t.Context(), r.run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +171,7 @@ func TestAFileThatNamesNoMachineSaysNothingOfIt(t *testing.T) {
 		r := rentedWorld(t)
 		r.vm(t, c.line)
 		r.sign(t)
-		_, err := r.stage.Run(t.Context(), r.run)
+		_, err := stages.Release{Connect: r.connect()}.Run(t.Context(), r.run)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), rentedVM.Subscription) {
 			t.Errorf("%s: got %v, want a refusal with %q", name, err, c.want)
 		}
@@ -226,8 +237,8 @@ func TestComputeIsNotReleasedWhile(t *testing.T) {
 		"a delivery did not end":     {func(r *rent) { put(r, "delivered/model-Q6_K.gguf.partial") }, "the transfer of delivered/model-Q6_K.gguf.partial did not end"},
 		"an acquisition did not end": {func(r *rent) { put(r, "work/source/source/model.safetensors.partial") }, "the transfer of work/source/source/model.safetensors.partial did not end"},
 		"a job's word is unreadable": {func(r *rent) { put(r, "work/progress/quantize.json") }, "whether a job runs is not known"},
-		"this is that machine":       {func(r *rent) { r.stage.uuid = func() string { return rentedVM.VMID } }, "this program runs on that very machine"},
-		"this is it, the other way":  {func(r *rent) { r.stage.uuid = func() string { return "3E2D1C5F-1111-1141-8111-ABCDEFABCDEF" } }, "this program runs on that very machine"},
+		"this is that machine":       {func(r *rent) { r.here = rentedVM.VMID }, "this program runs on that very machine"},
+		"this is it, the other way":  {func(r *rent) { r.here = "3E2D1C5F-1111-1141-8111-ABCDEFABCDEF" }, "this program runs on that very machine"},
 		"a check does not agree":     {func(r *rent) { r.vm(t, "checks: [[\"true\"], [\"sh\", \"-c\", \"exit 3\"], [\"true\"]]\n") }, "check 2 of the machine's file ended with exit status 3"},
 		"a check is not there":       {func(r *rent) { r.vm(t, "checks: [[\"/nowhere/at-all\"]]\n") }, "check 1 of the machine's file ended with exit status -1"},
 	} {
@@ -253,11 +264,11 @@ func TestAnInputIsALocalCopy(t *testing.T) {
 	if err := os.Rename(name, elsewhere); err != nil {
 		t.Fatal(err)
 	}
-	f, err := readFile(t.Context(), "copy.gguf", elsewhere)
+	sums, err := digest.File(t.Context(), elsewhere)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := FileArtifact(f)
+	a := stages.FileArtifact(stages.File{Name: "copy.gguf", Path: elsewhere, Sums: sums})
 	a.Remote = true
 	r.run.Inputs["q8"] = a
 	if out := r.release(t); out.Verdict != schemas.Failed || !strings.Contains(out.Failure, "there is no copy of it here") {
@@ -298,9 +309,8 @@ func TestAStillDeallocatingMachineIsNoRelease(t *testing.T) {
 // The start of the rent is given or was seen; it is never made up.
 func TestTheStartOfTheRentIsGivenOrSeen(t *testing.T) {
 	seen := func(at string, state string) *policytest.Step {
-		m := schemas.Compute{Subscription: rentedVM.Subscription, ResourceGroup: rentedVM.ResourceGroup, Name: rentedVM.Name, VMID: rentedVM.VMID}
 		return &policytest.Step{Name: "rented", Uses: "observe", By: []string{policytest.Producer},
-			Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": machineDigest(m), "state": state, "observed": at}}}
+			Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": rentedDigest(), "state": state, "observed": at}}}
 	}
 	releasedAt := func(state string) *policytest.Step {
 		s := seen("", state)
@@ -341,10 +351,9 @@ func TestTheStartOfTheRentIsGivenOrSeen(t *testing.T) {
 func TestTheRentEndsWhenItWasFirstSeenDeallocated(t *testing.T) {
 	r := rentedWorld(t)
 	r.server.SetPower("PowerState/deallocated")
-	m := schemas.Compute{Subscription: rentedVM.Subscription, ResourceGroup: rentedVM.ResourceGroup, Name: rentedVM.Name, VMID: rentedVM.VMID}
 	for at, state := range map[string]string{"2026-03-01T08:00:00Z": "PowerState/running", "2026-03-01T09:00:00Z": "PowerState/deallocated", "2026-03-01T09:30:00Z": "PowerState/deallocated"} {
 		r.world.Steps = append(r.world.Steps, &policytest.Step{Name: "rented", Uses: "observe", By: []string{policytest.Producer},
-			Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": machineDigest(m), "state": state, "observed": at}}})
+			Result: schemas.Result{Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"machine": rentedDigest(), "state": state, "observed": at}}})
 	}
 	slices.SortFunc(r.world.Steps[len(r.world.Steps)-3:], func(a, b *policytest.Step) int {
 		return strings.Compare(a.Result.Facts["observed"], b.Result.Facts["observed"])
@@ -358,7 +367,7 @@ func TestTheRentEndsWhenItWasFirstSeenDeallocated(t *testing.T) {
 func TestObservingIsNoRelease(t *testing.T) {
 	r := rentedWorld(t)
 	r.run.With = json.RawMessage(`{"vm":"vm.yaml"}`)
-	out, err := Observe{Endpoint: r.server.URL}.Run(t.Context(), r.run)
+	out, err := stages.Observe{Connect: r.connect()}.Run(t.Context(), r.run)
 	if err != nil || out.Verdict != schemas.Passed || out.Facts["state"] != "PowerState/running" || r.server.Deallocations() != 0 {
 		t.Fatalf("%v: %+v", err, out)
 	}
@@ -374,7 +383,7 @@ func TestObservingIsNoRelease(t *testing.T) {
 		t.Errorf("%v: taken for a release: %v", err, run)
 	}
 	r.server.VM.VMID = "00000000-1111-4111-8111-abcdefabcdef"
-	if out, err = (Observe{Endpoint: r.server.URL}).Run(t.Context(), r.run); err != nil || out.Verdict != schemas.Failed || !strings.Contains(out.Failure, "another machine answers") {
+	if out, err = (stages.Observe{Connect: r.connect()}).Run(t.Context(), r.run); err != nil || out.Verdict != schemas.Failed || !strings.Contains(out.Failure, "another machine answers") {
 		t.Errorf("another machine: %v: %+v", err, out)
 	}
 }
@@ -382,4 +391,34 @@ func TestObservingIsNoRelease(t *testing.T) {
 // evidenceOf hands in what the log vouches for.
 func evidenceOf(ev policy.Evidence) func(_ context.Context, _ []attest.Claim) (policy.Evidence, error) {
 	return func(context.Context, []attest.Claim) (policy.Evidence, error) { return ev, nil }
+}
+
+// rentedDigest is the public name of the rented machine.
+func rentedDigest() string {
+	m := schemas.Compute{Subscription: rentedVM.Subscription, ResourceGroup: rentedVM.ResourceGroup, Name: rentedVM.Name}
+	return godigest.FromString(strings.ToLower(azure.ResourceID(m) + "\n" + rentedVM.VMID)).String()
+}
+
+// objects keeps evidence in memory.
+type objects struct{ body map[godigest.Digest][]byte }
+
+func (o *objects) Put(_ context.Context, _ string, _ bool, r io.Reader) (godigest.Digest, int64, error) {
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return "", 0, err
+	}
+	if o.body == nil {
+		o.body = map[godigest.Digest][]byte{}
+	}
+	d := godigest.FromBytes(body)
+	o.body[d] = body
+	return d, int64(len(body)), nil
+}
+
+func (o *objects) Get(_ context.Context, d godigest.Digest) ([]byte, error) {
+	body, ok := o.body[d]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return body, nil
 }
