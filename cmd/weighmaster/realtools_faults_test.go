@@ -214,7 +214,7 @@ func (p *realProject) otherMachine() *sshtest.Server {
 	if err := os.WriteFile(filepath.Join(p.dir, "ssh.config"), config, 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	p.insert("finished", fmt.Sprintf("  - {name: q8-sent, uses: deliver, inputs: {artifact: q8}, with: {to: %q, config: ssh.config}}", server.Address()))
+	p.insert("bf16-accepted", fmt.Sprintf("  - {name: q8-sent, uses: deliver, inputs: {artifact: q8}, with: {to: %q, config: ssh.config}}", server.Address()))
 	return server
 }
 
@@ -243,7 +243,7 @@ func deliveryCut(p *realProject) {
 // remoteChanged fetches a product from a machine on which somebody changed it after it was sent there.
 func remoteChanged(p *realProject) {
 	server := p.otherMachine()
-	p.insert("finished", fmt.Sprintf("  - {name: q8-fetched, uses: deliver, inputs: {artifact: q8}, with: {from: %q, config: ssh.config}}", server.Address()+"/"+realProduct))
+	p.insert("bf16-accepted", fmt.Sprintf("  - {name: q8-fetched, uses: deliver, inputs: {artifact: q8}, with: {from: %q, config: ssh.config}}", server.Address()+"/"+realProduct))
 	whole := p.upTo("q8-sent")
 	p.must("run")
 	sent := filepath.Join(server.Dir, realProduct)
