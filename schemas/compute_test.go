@@ -1,6 +1,7 @@
 package schemas_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -59,4 +60,31 @@ func TestAMachinesFileIsExact(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
+}
+
+// FuzzRentDocuments: a file about a rented machine or its costs is refused, or
+// says the same again when what was read is written and read once more.
+func FuzzRentDocuments(f *testing.F) {
+	for i, d := range rentDocuments() {
+		body, err := json.Marshal(d.full)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(i), body)
+	}
+	f.Add(uint8(0), []byte("schema: "+schemas.ComputeURI+"\nprovider: azure\nvmId: &a [*a]\n"))
+	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		kinds := []document{{schemas.ComputeURI, &schemas.Compute{}}, {schemas.AllocationURI, &schemas.Allocation{}}, {schemas.CostURI, &cost.Sheet{}}}
+		d := kinds[int(which)%len(kinds)]
+		if schemas.DecodeYAML("f", body, d.uri, d.full) != nil {
+			return
+		}
+		once, err := json.Marshal(d.full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schemas.DecodeYAML("f", once, d.uri, d.full); err != nil {
+			t.Fatalf("what was read is refused when it is written again: %v: %s", err, once)
+		}
+	})
 }

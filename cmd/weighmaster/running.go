@@ -32,7 +32,7 @@ type runningStage struct {
 // running reads what the project's stages say of themselves, held against the
 // processes that there are.
 func (p *project) running(now time.Time) (list []runningStage, faults []string) {
-	list = []runningStage{}
+	list, faults = []runningStage{}, []string{}
 	unfinished, errs := stages.ReadProgress(p.dir)
 	for _, u := range unfinished {
 		s := runningStage{
@@ -99,7 +99,7 @@ func (a *app) watch(ctx context.Context, p *project, every time.Duration) error 
 		switch {
 		case a.quiet:
 		case a.json:
-			if err := enc.Encode(map[string]any{"running": list, "at": time.Now().UTC()}); err != nil {
+			if err := enc.Encode(map[string]any{"running": list, "unreadable": faults, "at": time.Now().UTC()}); err != nil {
 				return err
 			}
 		case place: // over what was shown before

@@ -78,7 +78,7 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			back, fallen := now.back(), now.decisions("")
 			running, faults := p.running(time.Now())
-			return a.answer(map[string]any{"stages": list, "running": running, "partials": partials, "withdrawn": back, "fallen": fallen}, func() {
+			return a.answer(map[string]any{"stages": list, "running": running, "unreadable": faults, "partials": partials, "withdrawn": back, "fallen": fallen}, func() {
 				for _, s := range list {
 					if s.Runs == 0 {
 						a.printf("---  %-18s %-9s not run\n", s.Stage, s.Uses)

@@ -213,3 +213,32 @@ func FuzzDecimal(f *testing.F) {
 		}
 	})
 }
+
+// FuzzWork: whatever a sheet says, it is refused or has bounds in order, of
+// amounts that are printed whole.
+func FuzzWork(f *testing.F) {
+	f.Add("3.673", "hour", "5.05", "5.05", "148709000000", "0", "100", int64(3600))
+	f.Add("0", "month", "0", "999999999999.999999999", "1", "999999999999", "999999999999", int64(-1))
+	f.Add("-1", "GB", "2", "1", "0.5", "x", "", int64(1)<<62)
+	f.Fuzz(func(t *testing.T, amount, per, low, high, size, free, most string, seconds int64) {
+		from := at("2026-11-30T10:00:00Z")
+		list := rates(Rate{"r", amount, per, "s", "2026-11-01"}, Rate{"gb", amount, "GB", "s", "2026-11-01"})
+		e, err := Work(Sheet{
+			Rates:    list,
+			Compute:  []Compute{{What: "m", Rate: "r", Hours: &Range{low, high}}},
+			Storage:  []Storage{{What: "d", Rate: "r", Window: &Interval{from, from.Add(time.Duration(seconds))}}},
+			Transfer: []Transfer{{What: "t", Rate: "gb", Bytes: size, Allowance: &Range{free, most}}},
+		})
+		if err != nil {
+			if len(err.Error()) > 400 {
+				t.Fatalf("an error of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		least, ok := new(big.Rat).SetString(e.Low)
+		greatest, alsoOK := new(big.Rat).SetString(e.High)
+		if !ok || !alsoOK || least.Sign() < 0 || least.Cmp(greatest) > 0 || len(e.Lines) != 3 {
+			t.Fatalf("got %s to %s in %d lines", e.Low, e.High, len(e.Lines))
+		}
+	})
+}
