@@ -56,13 +56,28 @@ func recheckMatrix(ctx context.Context, run *Run, matrix, model Artifact) error 
 	return recheckFiles(ctx, run, made, bound)
 }
 
+// recheckCalibrated is [recheckMatrix] for a matrix that a calibrate run made. One
+// of another origin is judged by its bytes alone; whether it counts, the policy says.
+func recheckCalibrated(ctx context.Context, run *Run, matrix, model Artifact) error {
+	runs, _ := policy.Runs(run.Claims)
+	if !slices.ContainsFunc(runs, func(r *policy.Run) bool { return calibrates(r, matrix.Digest) }) {
+		return nil
+	}
+	return recheckMatrix(ctx, run, matrix, model)
+}
+
+// calibrates tells whether a run is a calibration that made the bytes.
+func calibrates(r *policy.Run, matrix godigest.Digest) bool {
+	return r.Uses == "calibrate" && slices.ContainsFunc(r.Subjects, func(s policy.NamedDigest) bool { return s.Digest == matrix })
+}
+
 // calibrateRunOf finds the newest run that made the bytes. One that was withdrawn
 // speaks against them whatever was said before.
 func calibrateRunOf(run *Run, matrix godigest.Digest) (*policy.Run, error) {
 	runs, _ := policy.Runs(run.Claims)
 	gone := withdrawnClaims(run.Claims)
 	for _, r := range slices.Backward(runs) {
-		if r.Uses != "calibrate" || !slices.ContainsFunc(r.Subjects, func(s policy.NamedDigest) bool { return s.Digest == matrix }) {
+		if !calibrates(r, matrix) {
 			continue
 		}
 		if reason, withdrawn := gone[r.PAE()]; withdrawn {

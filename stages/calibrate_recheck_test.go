@@ -116,6 +116,33 @@ func TestRecheckMatrix(t *testing.T) {
 	}
 }
 
+// TestTheBuiltInQuantizerRechecksACalibration: a matrix of a calibrate run is held
+// to it there as well, right before the product is made.
+func TestTheBuiltInQuantizerRechecksACalibration(t *testing.T) {
+	c := newCalibrated(t)
+	claims, err := c.Claims(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	quantize := func() (*Outcome, error) {
+		return Quantize{}.Run(t.Context(), &Run{
+			Stage: "q4", With: json.RawMessage(`{"type":"Q4_K_M","file":"q4.gguf"}`), Inputs: map[string]Artifact{"model": c.model, "imatrix": c.matrix},
+			Dir: t.TempDir(), Project: c.Project, Objects: c.objects, Claims: claims,
+		})
+	}
+	if out, err := quantize(); err != nil || out.Verdict != schemas.Passed {
+		t.Fatalf("nothing changed: got %v, %v", out, err)
+	}
+	replace(t, filepath.Join(c.Project, "corpus.txt"), []byte("other bytes"))
+	if _, err := quantize(); err == nil || !strings.Contains(err.Error(), "input imatrix: importance matrix: its corpus changed since the calibration: got sha256:") {
+		t.Errorf("the text changed: got %v", err)
+	}
+	claims = claims[:2]
+	if out, err := quantize(); err != nil || out.Verdict != schemas.Passed {
+		t.Errorf("a matrix of no calibration here: got %v, %v", out, err)
+	}
+}
+
 func TestRecheckMatrixWantsTheSameModel(t *testing.T) {
 	c := newCalibrated(t)
 	path := filepath.Join(t.TempDir(), "other.gguf")

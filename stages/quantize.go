@@ -93,6 +93,11 @@ func (Quantize) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		out.Internal = map[string]any{}
 		return out, runQuantizer(ctx, run, with, source, out)
 	}
+	if a, given := run.Inputs["imatrix"]; given {
+		if err := recheckCalibrated(ctx, run, a, model); err != nil {
+			return out, fmt.Errorf("input imatrix: %w", err)
+		}
+	}
 	file, err := run.Output(with.File, func(w io.Writer) error {
 		p := &progressWriter{ctx: ctx, w: w, run: run, what: "quantize to " + with.Type, total: source.Size / 2}
 		return convert.Quantize(ctx, source, o, p)
