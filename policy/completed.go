@@ -109,6 +109,14 @@ func (in *inquiry) judgeCompute(what, want string, done schemas.Completion, c at
 	case !slices.Contains(done.Finished, pae):
 		return no(failed(what, "it does not list its own release", want, c.PAE()))
 	}
+	if newest := in.newestRelease(); newest != nil && !in.sound(newest) {
+		return no(failed(what, "it names "+in.runs[i].name()+" as the release, and "+newest.name()+", which is newer, did not pass", "a passed release, the newest", c.PAE()))
+	}
+	if in.policy.Released != nil {
+		if r := in.judgeRelease(in.runs[i]); r.Verdict != schemas.Passed {
+			return &r
+		}
+	}
 	in.use(in.runs[i])
 	return nil
 }

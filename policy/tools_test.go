@@ -260,5 +260,35 @@ func releasedChanges() []change {
 			worse.Result.Facts = map[string]string{"compute": "azure", "state": "PowerState/running"}
 			w.Add(t, "given-back", &worse)
 		}, failed, []want{{"released", failed, "azure in PowerState/running"}}},
+		{"a server of this machine that spoke for the provider", fact("given-back", "endpoint", "http://127.0.0.1:8080"), failed, []want{{"released", failed, "as http://127.0.0.1:8080 says"}, {"completed", failed, "as http://127.0.0.1:8080 says"}}},
+		{"a provider's name in another's", fact("given-back", "endpoint", "https://management.azure.com.example.org"), failed, []want{{"released", failed, "example.org says"}}},
+		{"nobody was asked", fact("given-back", "endpoint", ""), undecided, []want{{"released", undecided, "it does not say who was asked"}}},
+		{"the machine was started again", seenAs("PowerState/running", "a machine"), failed, []want{{"released", failed, "last heard of by seen (observe): PowerState/running"}}},
+		{"another machine is still there", seenAs("PowerState/running", "another machine"), failed, []want{{"released", failed, "rented machine " + godigest.FromString("another machine").String()}}},
+		{"a completion from before a release that failed", func(t *testing.T, w *policytest.World) {
+			worse := *w.Step(t, "given-back")
+			worse.Name = "given-back-again"
+			didNotPass(&worse)
+			w.Add(t, "completion", &worse)
+		}, failed, []want{{"released", failed, "not released: it did not work"}, {"completed", failed, "given-back-again (release), which is newer, did not pass"}}},
+	}
+}
+
+// seenAs is a later look at a rented machine.
+func seenAs(state, machine string) func(*testing.T, *policytest.World) {
+	return func(t *testing.T, w *policytest.World) {
+		w.Add(t, "given-back", &policytest.Step{Name: "seen", Uses: "observe", By: []string{policytest.Producer}, Inputs: w.Step(t, "given-back").Inputs, Result: schemas.Result{
+			Schema: schemas.ResultURI, Verdict: schemas.Passed, Facts: map[string]string{"compute": "azure", "state": state, "machine": godigest.FromString(machine).String(), "endpoint": "https://management.azure.com"}}})
+	}
+}
+
+// TestAStandInCountsWhereThePolicySaysSo shows that nothing but the policy's own word lets it.
+func TestAStandInCountsWhereThePolicySaysSo(t *testing.T) {
+	w := newWorld(t)
+	policytest.Tools(t, w)
+	w.Step(t, "given-back").Result.Facts["endpoint"] = "http://127.0.0.1:8080"
+	w.Policy.Released.StandIn = true
+	if d := decide(t, w, w.Sign(t).Evidence, policy.Redistribute); d.Verdict != schemas.Passed {
+		t.Errorf("%s: %v", d.Verdict, d.Failures())
 	}
 }

@@ -56,6 +56,9 @@ type AloneRule struct {
 type ReleasedRule struct {
 	Compute string `json:"compute"` // azure
 	State   string `json:"state"`   // PowerState/deallocated
+	// StandIn lets the word of a stand-in for the provider count, on the very
+	// machine that asked: for trying things out, never for what was really rented.
+	StandIn bool `json:"standIn,omitempty"`
 }
 
 // CompletedRule says what a completion must hold.

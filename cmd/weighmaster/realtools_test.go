@@ -89,7 +89,7 @@ func newRealProject(t *testing.T, endpoint string) *realProject {
 	}
 	commit := `"EDIT(the full commit of llama.cpp, 40 hex digits)"`
 	// A model of two million parameters loses more by four bits than those that the template's numbers come from.
-	p.edit("policy.yaml", commit, realCommit, "value: 0.039, identity", "value: 0.15, identity", "value: 0.9, identity", "value: 0.8, identity", "value: 0.1, origin", "value: 0.2, origin")
+	p.edit("policy.yaml", commit, realCommit, "state: PowerState/deallocated}", "state: PowerState/deallocated, standIn: true}", "value: 0.039, identity", "value: 0.15, identity", "value: 0.9, identity", "value: 0.8, identity", "value: 0.1, origin", "value: 0.2, origin")
 	p.edit("pipeline.yaml",
 		commit, realCommit,
 		`"EDIT(private file of schema compute/v1 that names the rented machine)"`, "compute.yaml",

@@ -79,7 +79,7 @@ func Tools(t testing.TB, w *World) {
 	q8 := w.Step(t, "q8")
 	q8.Inputs, q8.Result, q8.Change = append(q8.Inputs, In("imatrix", Matrix), In("runtime", Products)), boxedFacts(), Needs("tool/quantizer", Quantizer.Digest, "library/libtool.so", Library.Digest)
 	w.Step(t, "q8-evaluated").Result = facts(schemas.FactModelServers, "0", schemas.FactSampledPeakRSS, "4096", schemas.FactHighWaterRSS, "8192")
-	w.Add(t, "q8-reloaded", &Step{Name: "given-back", Uses: "release", By: producer, Inputs: out(In("artifact", Artifact)), Result: facts("compute", "azure", "state", "PowerState/deallocated")})
+	w.Add(t, "q8-reloaded", &Step{Name: "given-back", Uses: "release", By: producer, Inputs: out(In("artifact", Artifact)), Result: facts("compute", "azure", "state", "PowerState/deallocated", "endpoint", "https://management.azure.com", "machine", godigest.FromString("a machine").String())})
 	p.Completed = &schemas.CompletedRule{Record: true}
 	w.Step(t, "completion").State = Recorded("completion", nil).State
 }
