@@ -151,8 +151,17 @@ func TestWhatDiffersFromTheFileIsFound(t *testing.T) {
 	if o.GPU != "none" || !o.Disks[0].Ephemeral {
 		t.Errorf("got %+v", o)
 	}
-	if GPU("Standard_Made_up") != "unknown" {
-		t.Error("a size that nobody knows has a GPU")
+}
+
+func TestGraphicsProcessorsAreToldBySize(t *testing.T) {
+	for size, want := range map[string]string{
+		"Standard_NC24ads_A100_v4": "1 × NVIDIA A100 80 GB", "Standard_NV12ads_A10_v5": "1/3 × NVIDIA A10, 8 GB",
+		"Standard_D2s_v5": "none", "Standard_B2ts_v2": "none", "Standard_HB120rs_v3": "none", "Standard_M128ms": "none",
+		"Standard_NC999": "unknown", "Standard_Made_up": "unknown", "Basic_A1": "unknown", "": "unknown",
+	} {
+		if got := GPU(size); got != want {
+			t.Errorf("%q: got %s, want %s", size, got, want)
+		}
 	}
 }
 
