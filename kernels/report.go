@@ -10,6 +10,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	godigest "github.com/opencontainers/go-digest"
@@ -102,6 +103,16 @@ func (c *Controls) Add(r ControlResult) {
 		c.Missed++
 	}
 	c.Results = append(c.Results, r)
+}
+
+// Judge records one planted fault: it is red when there is a finding of the kind
+// that it has to cause, which is then its detail.
+func (c *Controls) Judge(name, fault string, found []Finding, wanted func(Finding) bool) {
+	r := ControlResult{Name: name, Fault: fault, Detail: "nothing of the kind was reported"}
+	if i := slices.IndexFunc(found, wanted); i >= 0 {
+		r.Red, r.Detail = true, found[i].String()
+	}
+	c.Add(r)
 }
 
 // Report is what a kernel run ends in. It is stored as evidence in RFC 8785

@@ -72,13 +72,7 @@ func plant(ctx context.Context, c *kernels.Controls) error {
 		if err != nil {
 			return fmt.Errorf("control %q: %w", control.name, err)
 		}
-		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
-		for _, f := range found {
-			if !result.Red && f.Check == control.check {
-				result.Red, result.Detail = true, f.String()
-			}
-		}
-		c.Add(result)
+		c.Judge(control.name, control.fault, found, func(f kernels.Finding) bool { return f.Check == control.check })
 	}
 	return ctx.Err()
 }

@@ -154,13 +154,7 @@ func plant(ctx context.Context, c *kernels.Controls, r io.ReaderAt, size int64) 
 		if err != nil {
 			return err
 		}
-		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
-		for _, f := range want.Compare(got) {
-			if f.Check == control.check && f.Where == control.where {
-				result.Red, result.Detail = true, f.String()
-			}
-		}
-		c.Add(result)
+		c.Judge(control.name, control.fault, want.Compare(got), func(f kernels.Finding) bool { return f.Check == control.check && f.Where == control.where })
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/weighmaster/weighmaster/kernels"
@@ -74,11 +73,7 @@ func Plant(ctx context.Context, list []Control, to *kernels.Controls, judge func
 		if err != nil {
 			return err
 		}
-		result := kernels.ControlResult{Name: control.Name, Fault: control.Fault, Detail: "nothing of the kind was reported"}
-		if i := slices.IndexFunc(found, func(f kernels.Finding) bool { return strings.Contains(f.String(), control.Want) }); i >= 0 {
-			result.Red, result.Detail = true, found[i].String()
-		}
-		to.Add(result)
+		to.Judge(control.Name, control.Fault, found, func(f kernels.Finding) bool { return strings.Contains(f.String(), control.Want) })
 	}
 	return nil
 }

@@ -168,13 +168,7 @@ func plant(ctx context.Context, c *kernels.Controls, m *Matrix, tensors []gguf.T
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
-		for _, f := range control.plant(m, tensors) {
-			if !result.Red && f.Check == control.want {
-				result.Red, result.Detail = true, f.String()
-			}
-		}
-		c.Add(result)
+		c.Judge(control.name, control.fault, control.plant(m, tensors), func(f kernels.Finding) bool { return f.Check == control.want })
 	}
 	return nil
 }

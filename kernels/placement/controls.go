@@ -77,13 +77,7 @@ func plant(ctx context.Context, c *kernels.Controls, log []byte, want Want) erro
 		if err != nil {
 			return fmt.Errorf("control %q: %w", control.name, err)
 		}
-		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
-		for _, f := range found {
-			if !result.Red && f.Check == control.check {
-				result.Red, result.Detail = true, f.String()
-			}
-		}
-		c.Add(result)
+		c.Judge(control.name, control.fault, found, func(f kernels.Finding) bool { return f.Check == control.check })
 	}
 	return nil
 }

@@ -166,13 +166,7 @@ func plant(ctx context.Context, c *kernels.Controls, s *Snapshot) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		result := kernels.ControlResult{Name: control.name, Fault: control.fault, Detail: "nothing of the kind was reported"}
-		for _, f := range control.plant(s) {
-			if !result.Red && strings.Contains(f.String(), control.want) {
-				result.Red, result.Detail = true, f.String()
-			}
-		}
-		c.Add(result)
+		c.Judge(control.name, control.fault, control.plant(s), func(f kernels.Finding) bool { return strings.Contains(f.String(), control.want) })
 	}
 	return nil
 }
