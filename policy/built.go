@@ -48,6 +48,8 @@ func (in *inquiry) judgeBuilt(run *Run, want string) []Reason {
 	if len(makers) == 0 {
 		return append(reasons, failed(what, "none of its inputs is a build or a patched source", want, run.PAE()))
 	}
+	// Beside a script, never in the place of a binary: what a build made is no script.
+	script := !slices.ContainsFunc(makers, func(m *Run) bool { return m.Uses != "patch" }) && run.Uses == "convert"
 	own := 0
 	for _, d := range run.tools() {
 		maker := slices.IndexFunc(makers, func(m *Run) bool { return m.makes(d.Digest) })
@@ -57,7 +59,7 @@ func (in *inquiry) judgeBuilt(run *Run, want string) []Reason {
 		case maker >= 0:
 			own++
 		case slices.Contains(in.policy.Built.Environment, d.Digest.String()):
-		case slices.Contains(in.policy.Built.Environment, unpinned) && makers[0].Uses == "patch": // beside a script, never in the place of a binary
+		case slices.Contains(in.policy.Built.Environment, unpinned) && script:
 		default:
 			reasons = append(reasons, failed(what, fmt.Sprintf("%s %s, which %s did not make", d.Name, d.Digest, makers[0].name()), want, run.PAE()))
 		}
@@ -78,27 +80,35 @@ func (in *inquiry) judgeSource(run *Run) []Reason {
 	if !in.sound(run) {
 		return []Reason{failed(what, "it is not signed as the policy wants, or did not pass", "a passed "+run.Uses+" run", run.PAE())}
 	}
-	patched := run
-	if run.Uses == "build" {
-		patched = nil
-		for _, input := range run.Inputs {
-			if p := in.makerOf(input.Digest, "patch"); p != nil {
-				patched = p
-			}
-		}
-		if patched == nil {
-			return []Reason{undecided(what, "no patch run made its source", want).from(run.PAE())}
-		}
-		if !in.sound(patched) {
-			return []Reason{failed(what, patched.name()+" is not signed as the policy wants, or did not pass", "a passed patch run", patched.PAE())}
+	if run.Uses != "build" {
+		return []Reason{in.judgeCommit(what, want, run)}
+	}
+	var reasons []Reason
+	for _, input := range run.Inputs { // each: one good source does not make good what came along
+		p := in.makerOf(input.Digest, "patch")
+		switch {
+		case p == nil:
+			reasons = append(reasons, undecided(what, "no patch run made its input "+input.Name, want).from(run.PAE()))
+		case !in.sound(p):
+			reasons = append(reasons, failed(what, p.name()+" is not signed as the policy wants, or did not pass", "a passed patch run", p.PAE()))
+		default:
+			reasons = append(reasons, in.judgeCommit(what, want, p))
 		}
 	}
+	if len(reasons) == 0 {
+		return []Reason{undecided(what, "no patch run made its source: it has none", want).from(run.PAE())}
+	}
+	return reasons
+}
+
+// judgeCommit holds the commit and the patches of a patch run against the policy.
+func (in *inquiry) judgeCommit(what, want string, patched *Run) Reason {
 	var source schemas.ToolSource
 	for _, d := range patched.Needs {
 		switch {
 		case strings.HasPrefix(d.Name, "source/"):
 			if source.Commit != "" && source.Commit != d.Commit {
-				return []Reason{failed(what, "two commits", "one", patched.PAE())}
+				return failed(what, "two commits", "one", patched.PAE())
 			}
 			source.Commit = d.Commit
 		case strings.HasPrefix(d.Name, "patch/"):
@@ -106,14 +116,14 @@ func (in *inquiry) judgeSource(run *Run) []Reason {
 		}
 	}
 	if source.Commit == "" {
-		return []Reason{undecided(what, "no commit is named", want).from(patched.PAE())}
+		return undecided(what, "no commit is named", want).from(patched.PAE())
 	}
 	for _, s := range in.policy.Built.Sources {
 		if s.Commit == source.Commit && sameSet(s.Patches, source.Patches) {
-			return []Reason{passed(what, sourceName(source), want, patched.PAE())}
+			return passed(what, sourceName(source), want, patched.PAE())
 		}
 	}
-	return []Reason{failed(what, sourceName(source), want, patched.PAE())}
+	return failed(what, sourceName(source), want, patched.PAE())
 }
 
 func (in *inquiry) sources() string {

@@ -12,6 +12,9 @@ import (
 // calibrationKernel is the kernel whose report finalizes an importance matrix.
 const calibrationKernel = "calibration"
 
+// matrixRole is the role under which a run takes an importance matrix.
+const matrixRole = "imatrix"
+
 // ruleCalibrated wants every importance matrix that went into the artifact to be
 // finalized: its calibrate run passed, and a passed report binds it to the very
 // model, corpus and binary that the run took. The corpus is one that the policy
@@ -22,6 +25,16 @@ func ruleCalibrated(in *inquiry) []Reason {
 	for _, run := range in.side {
 		if run.Uses == "calibrate" {
 			reasons = append(reasons, in.judgeCalibration("importance matrix of "+run.name(), want, run)...)
+		}
+	}
+	for _, run := range append(slices.Clone(in.path), in.side...) {
+		if run == nil {
+			continue
+		}
+		for _, input := range run.Inputs {
+			if input.Name == matrixRole && in.makerOf(input.Digest, "calibrate") == nil {
+				reasons = append(reasons, failed("importance matrix of "+run.name(), input.Digest.String()+", which no calibrate run made", want, run.PAE()))
+			}
 		}
 	}
 	if len(reasons) > 0 {

@@ -176,8 +176,28 @@ func builtChanges() []change {
 		{"two commits", needs("runtime-source", "source/a", policytest.ToolCommit, "source/b", policytest.Revision), failed, []want{{"built", failed, "two commits"}}},
 		{"a build that failed", onStep("runtime", didNotPass), failed, []want{{"built", failed, "source of runtime (build): failed: got it is not signed as the policy wants, or did not pass"}}},
 		{"a build by a stranger", onStep("runtime", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), failed, []want{{"built", failed, "source of runtime (build)"}}},
+		{"a further source that the policy does not name", func(t *testing.T, w *policytest.World) {
+			evil := *w.Step(t, "runtime-source")
+			evil.Name, evil.Outputs = "a-tree", []policy.NamedDigest{{Name: "a-tree/", Digest: elsewhere}}
+			evil.Change = policytest.Needs("source/runtime", policytest.Revision)
+			w.Add(t, "runtime-source", &evil)
+			build := w.Step(t, "runtime")
+			build.Inputs = append([]policy.NamedDigest{{Name: "a", Digest: elsewhere}}, build.Inputs...)
+		}, failed, []want{{"built", failed, "source of runtime (build): failed: got commit " + policytest.Revision}}},
+		{"any binary, with a source beside it", func(t *testing.T, w *policytest.World) {
+			w.Policy.Built.Environment = []string{"unpinned"}
+			q8 := w.Step(t, "q8")
+			q8.Inputs = append([]policy.NamedDigest{policytest.In("a", policytest.Tree)}, q8.Inputs...)
+			q8.Change = policytest.Needs("tool/quantizer", elsewhere, "library/libtool.so", policytest.Library.Digest)
+		}, failed, []want{{"built", failed, "tool/quantizer " + elsewhere.String()}}},
+		{"any binary, with a source in the place of the build", func(t *testing.T, w *policytest.World) {
+			w.Policy.Built.Environment = []string{"unpinned"}
+			q8 := w.Step(t, "q8")
+			q8.Inputs = append(slices.DeleteFunc(q8.Inputs, func(i policy.NamedDigest) bool { return i.Name == "runtime" }), policytest.In("runtime", policytest.Tree))
+			q8.Change = policytest.Needs("tool/quantizer", elsewhere, "tool/convert.py", policytest.Script.Digest)
+		}, failed, []want{{"built", failed, "tool/quantizer " + elsewhere.String()}}},
 		{"no build", drop("runtime"), failed, []want{{"built", failed, "none of its inputs is a build"}}},
-		{"no patch run", drop("runtime-source"), failed, []want{{"built", undecided, "no patch run made its source"}, {"chain", failed, "input source of runtime (build)"}}},
+		{"no patch run", drop("runtime-source"), failed, []want{{"built", undecided, "no patch run made its input source"}, {"chain", failed, "input source of runtime (build)"}}},
 	}
 }
 
@@ -199,6 +219,9 @@ func calibratedChanges() []change {
 		{"a corpus that is not named", onStep("matrix", func(s *policytest.Step) {
 			s.Change = policytest.Needs("tool/calibrator", policytest.Calibrator.Digest)
 		}), undecided, []want{{"calibrated", undecided, "it names no corpus"}}},
+		{"a further matrix, out of a build", onStep("q8", func(s *policytest.Step) {
+			s.Inputs = append(s.Inputs, policytest.In("imatrix", policytest.Products))
+		}), failed, []want{{"calibrated", failed, policytest.Products.Digest.String() + ", which no calibrate run made"}}},
 		{"a matrix that is a candidate", onStep("matrix", didNotPass), failed, []want{{"calibrated", failed, "did not pass: a candidate"}}},
 		{"a matrix without a report", onStep("matrix", func(s *policytest.Step) { s.Reports = s.Reports[1:] }), undecided, []want{{"calibrated", undecided, "no report of kernel calibration"}}},
 		{"a report that did not pass", edit("matrix", 0, func(r *schemas.Report) { r.Verdict = schemas.Undecided }), undecided, []want{{"calibrated", undecided, "importance matrix of matrix (calibrate): undecided"}}},
@@ -223,6 +246,9 @@ func parityChanges() []change {
 		{"a vocabulary of another converter", onStep("vocabulary", func(s *policytest.Step) { s.Inputs[1] = policytest.In("converter", otherFile) }), undecided, []want{{"parity", undecided, "no claim about a vocabulary"}}},
 		{"a vocabulary of another source", onStep("vocabulary", func(s *policytest.Step) { s.Inputs[0] = policytest.In("snapshot", otherFile) }), undecided, []want{{"parity", undecided, "no claim about a vocabulary"}}},
 		{"a report that failed", edit("agreed", 0, func(r *schemas.Report) { r.Verdict = schemas.Failed }), failed, []want{{"parity", failed, "tokenizer parity"}}},
+		{"a server in the place of the vocabulary", fact("agreed", "sides", "publisher, server"), undecided, []want{{"parity", undecided, "it compared publisher, server"}}},
+		{"a vocabulary compared with itself", fact("agreed", "sides", "vocabulary, tool"), undecided, []want{{"parity", undecided, "it compared vocabulary, tool"}}},
+		{"sides that are not told", fact("agreed", "sides", ""), undecided, []want{{"parity", undecided, "it compared nobody knows what"}}},
 		{"a stranger's parity", onStep("agreed", func(s *policytest.Step) { s.By = []string{policytest.Stranger} }), failed, []want{{"parity", failed, "not counted: stranger"}}},
 	}
 }

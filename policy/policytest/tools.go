@@ -70,7 +70,7 @@ func Tools(t testing.TB, w *World) {
 		&Step{Name: "box", Uses: "isolate", By: producer, Inputs: out(In("runtime", Products)), Result: boxedFacts(), Change: evidence(Probes)},
 		Attributes("scai", Probes.Digest, []string{Producer}, schemas.NetworkIsDenied, schemas.CanaryUnreadable, schemas.NoCapabilities),
 		&Step{Name: "vocabulary", Uses: "convert", By: producer, Inputs: out(In("snapshot", Snapshot), In("converter", Tree)), Outputs: out(Vocabulary), Result: boxedFacts(), Change: Needs("tool/convert.py", Script.Digest, "tool/python3", Python)},
-		&Step{Name: "agreed", Uses: "parity", By: producer, Inputs: out(In("snapshot", Snapshot), In("vocabulary", Vocabulary)), Result: facts(), Reports: reports(agreed)},
+		&Step{Name: "agreed", Uses: "parity", By: producer, Inputs: out(In("snapshot", Snapshot), In("vocabulary", Vocabulary)), Result: facts("sides", "publisher, vocabulary"), Reports: reports(agreed)},
 	)
 	w.Add(t, "bf16", &Step{Name: "matrix", Uses: "calibrate", By: producer, Inputs: out(In("model", BF16), In("runtime", Products)), Outputs: out(Matrix), Result: boxedFacts("corpus-licence", "CC0-1.0"),
 		Reports: reports(calibrated, placed), Change: Needs("tool/calibrator", Calibrator.Digest, "library/libtool.so", Library.Digest, "corpus/text.txt", Corpus)})
