@@ -254,6 +254,7 @@ func TestRealTools(t *testing.T) {
 	whole := p.upTo("runtime")
 	p.must("run")
 	built := time.Since(start)
+	p.keepBuild()
 	p.replace("pipeline.yaml", whole, 0o644)
 	p.must("run")
 	green := time.Since(start)
@@ -267,6 +268,18 @@ func TestRealTools(t *testing.T) {
 	}
 	fmt.Printf("real tools: built in %.0f s, the whole pipeline in %.0f s, %d faults in %.0f s, each ended as it must\n",
 		built.Seconds(), green.Seconds(), refused, (time.Since(start) - green).Seconds())
+}
+
+// keepBuild leaves what was built where WEIGHMASTER_LLAMACPP_BUILD says, for the tests of single stages.
+func (p *realProject) keepBuild() {
+	p.t.Helper()
+	to := os.Getenv("WEIGHMASTER_LLAMACPP_BUILD")
+	if to == "" {
+		return
+	}
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(p.dir, "work", "runtime", "runtime"))); err != nil && !errors.Is(err, fs.ErrExist) {
+		p.t.Fatal(err)
+	}
 }
 
 // delivered verifies every delivered file as its recipient would.
