@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,6 +103,9 @@ func readCalibrate(ctx context.Context, run *Run) (*calibrateRun, error) {
 	return c, nil
 }
 
+// valueForm is a value that cannot be taken for an option; a number may be negative.
+var valueForm = regexp.MustCompile(`^(-[0-9]+|[^-@].*)$`)
+
 // checkArguments lets in the options that are known to leave the text alone.
 func checkArguments(args []string) error {
 	for i := 0; i < len(args); i++ {
@@ -113,6 +117,10 @@ func checkArguments(args []string) error {
 			i++
 			if i == len(args) {
 				return fmt.Errorf("arguments: %s: got no value, want one", args[i-1])
+			}
+			// A build that takes no value after this option would read it as the next one.
+			if !valueForm.MatchString(args[i]) {
+				return fmt.Errorf("arguments: %s: got the value %q, want one that is no option itself", args[i-1], args[i])
 			}
 		}
 	}

@@ -274,6 +274,8 @@ func TestCalibrateRefusesBeforeItRuns(t *testing.T) {
 		{"another text by argument", map[string]any{"arguments": []string{"-f", "/etc/passwd"}}, `got "-f", want options of devices`},
 		{"a matrix to merge", map[string]any{"arguments": []string{"-ngl", "0", "--in-file", "a.gguf"}}, `got "--in-file"`},
 		{"a log that is turned off", map[string]any{"arguments": []string{"--log-disable"}}, `got "--log-disable"`},
+		{"an option hidden as a value", map[string]any{"arguments": []string{"-fa", "-f", "-ngl", "0"}}, `-fa: got the value "-f", want one that is no option`},
+		{"another text hidden as a value", map[string]any{"arguments": []string{"-fa", "--in-file=/etc/passwd"}}, `-fa: got the value "--in-file=/etc/passwd"`},
 		{"an option without its value", map[string]any{"arguments": []string{"-ngl"}}, "-ngl: got no value"},
 		{"no such tool", map[string]any{"tool": "bin/other"}, `got "bin/other", want a file of the build`},
 		{"a tool outside the build", map[string]any{"tool": "../../../bin/sh"}, "want a file of the build"},

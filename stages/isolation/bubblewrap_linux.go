@@ -3,12 +3,15 @@ package isolation
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -50,6 +53,9 @@ func findBubblewrap() (maker, error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return maker{}, err
 	}
+	if err := ownedByRoot(path); err != nil {
+		return maker{}, fmt.Errorf("%s: %w: whoever may change it decides what a box is; %s", Bubblewrap, err, installBubblewrap)
+	}
 	var words string
 	for _, m := range []maker{{path, true}, {path, false}} {
 		if _, none := landlockABI(); none != nil && !m.noExec {
@@ -60,6 +66,26 @@ func findBubblewrap() (maker, error) {
 		}
 	}
 	return maker{}, fmt.Errorf("%s: %s does not work here: %w: %s; %s", Bubblewrap, path, err, words[:min(len(words), 300)], allowNamespaces)
+}
+
+// ownedByRoot refuses a program that another user than root may change or
+// replace: a bwrap that comes first on the PATH could show the probes a box and
+// the tools none.
+var ownedByRoot = func(path string) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	for _, p := range []string{real, filepath.Dir(real)} {
+		var st unix.Stat_t
+		if err := unix.Stat(p, &st); err != nil {
+			return &fs.PathError{Op: "stat", Path: p, Err: err}
+		}
+		if st.Uid != 0 || st.Mode&0o022 != 0 {
+			return fmt.Errorf("%s belongs to user %d, with mode %o, want root's and writable by nobody else", p, st.Uid, st.Mode&0o7777)
+		}
+	}
+	return nil
 }
 
 // trial runs a program that does nothing in a box that holds nothing.

@@ -3,6 +3,7 @@
 package isolation
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,47 @@ func fakeBwrap(t *testing.T, script string) {
 		}
 	}
 	t.Setenv("PATH", dir)
+	old := ownedByRoot
+	t.Cleanup(func() { ownedByRoot = old })
+	ownedByRoot = func(string) error { return nil } // the tests' own user's
+}
+
+// A bwrap that comes first on the PATH could show the probes a box, and the tools none.
+func TestABubblewrapOfAnotherUserIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("giving a file to root or to another user needs root")
+	}
+	own := ownedByRoot
+	fakeBwrap(t, "exit 0")
+	ownedByRoot = own
+	dir := os.Getenv("PATH")
+	file := filepath.Join(dir, "bwrap")
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		make  func()
+		wants string
+	}{
+		"another user's program":         {func() { do(os.Chown(file, UID, UID)) }, "bwrap belongs to user 65534"},
+		"a program that all may write":   {func() { do(os.Chmod(file, 0o757)) }, "with mode 757"},
+		"a folder of another user":       {func() { do(os.Chown(dir, UID, UID)) }, "belongs to user 65534"},
+		"a folder that a group may fill": {func() { do(os.Chmod(dir, 0o775)) }, "with mode 775"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			do(errors.Join(os.Chown(file, 0, 0), os.Chmod(file, 0o755), os.Chown(dir, 0, 0), os.Chmod(dir, 0o755)))
+			c.make()
+			if _, err := findBubblewrap(); err == nil || !strings.Contains(err.Error(), c.wants) || !strings.Contains(err.Error(), "decides what a box is") {
+				t.Errorf("got %v, want %q", err, c.wants)
+			}
+		})
+	}
+	if err := ownedByRoot("/usr/bin/true"); err != nil {
+		t.Errorf("a program of the system: %v", err)
+	}
 }
 
 func TestWhatIsMissingIsSaid(t *testing.T) {

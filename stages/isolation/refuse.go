@@ -129,6 +129,8 @@ func refuseContent(m placed) error {
 		case rest == "" || d == nil:
 		case has(rest, credentialEntries) != "":
 			return fmt.Errorf("its %s holds credentials", rest)
+		case d.Type().IsRegular() && strings.HasPrefix(d.Name(), "ledger.db"):
+			return fmt.Errorf("its %s is a project's ledger, beside which its keys lie", rest)
 		case d.Type()&fs.ModeSocket != 0:
 			return fmt.Errorf("its %s is a socket", rest)
 		}

@@ -33,6 +33,12 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 	for _, f := range []string{"pipeline.yaml", "ledger.db", "keys/producer.key"} {
 		write(filepath.Join(project, f))
 	}
+	others := filepath.Join(dir, "others")
+	if err := os.MkdirAll(filepath.Join(others, "b", "keys"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(others, "b", "ledger.db"))
+	write(filepath.Join(others, "b", "keys", "producer.pem"))
 	deep := filepath.Join(dir, "deep")
 	if err := os.MkdirAll(filepath.Join(deep, "a", ".aws"), 0o755); err != nil {
 		t.Fatal(err)
@@ -78,6 +84,7 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 		"a socket inside":              {root(served), "agent is a socket"},
 		"the project":                  {root(project), "project"},
 		"what holds the project":       {root(filepath.Join(dir, "projects")), "the project's folder"},
+		"what holds another project":   {root(others), "its b/ledger.db is a project's ledger"},
 		"the project's keys":           {root(filepath.Join(project, "keys")), "the project's keys"},
 		"one key":                      {mounted(Mount{Name: "input/x", Host: filepath.Join(project, "keys", "producer.key")}), "the project's keys"},
 		"the project's evidence":       {root(filepath.Join(project, "evidence")), "the project's evidence"},
