@@ -466,3 +466,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzDigestLine: an answer is one whole digest of standard input, or none.
+func FuzzDigestLine(f *testing.F) {
+	good := godigest.FromString("").Encoded()
+	for _, s := range []string{good + "  -\n", good + " *-\n", good + "  name\n", good, good[1:] + "  -", strings.ToUpper(good) + "  -", good + "  -\n" + good + "  -\n", "\\" + good + "  -", "bash: sha256sum: command not found"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, out []byte) {
+		d, ok := digestLine(out)
+		if ok && (d.Validate() != nil || strings.Join(strings.Fields(string(out)), " ") != d.Encoded()+" -") {
+			t.Errorf("%q: taken as %s", out, d)
+		}
+	})
+}
