@@ -102,6 +102,10 @@ func TestMountsThatUncoverTheMachineAreRefused(t *testing.T) {
 		"nothing to admit":             {Profile{Box: schemas.Box{Admit: []string{"everything"}}}, `got "everything"`},
 		"a method that nobody knows":   {Profile{Box: schemas.Box{Method: "chroot"}}, `got "chroot"`},
 		"a variable with a credential": {Profile{Env: []string{"HF_TOKEN=x"}}, "HF_TOKEN is the name of a credential"},
+		"a personal access token":      {Profile{Env: []string{"GITHUB_PAT=x"}}, "GITHUB_PAT is the name of a credential"},
+		"a password in an address":     {Profile{Env: []string{"DATABASE_URL=postgres://a:secret@host/db"}}, "the value of DATABASE_URL is a credential"},
+		"a token by another name":      {Profile{Env: []string{"SETTINGS=--hub hf_abcdefghijklmnopqrstuvwxyz"}}, "the value of SETTINGS is a credential"},
+		"a private key":                {Profile{Env: []string{"BLOB=-----BEGIN OPENSSH PRIVATE KEY-----"}}, "the value of BLOB is a credential"},
 		"no variable":                  {Profile{Env: []string{"HF_HOME"}}, "want NAME=value"},
 		"a working folder elsewhere":   {Profile{Dir: dir}, "below no writable mount"},
 	} {
