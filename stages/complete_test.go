@@ -119,29 +119,42 @@ func TestWhatIsOpenIsListed(t *testing.T) {
 	}
 }
 
-// No release is needed where none is declared, demanded or claimed.
+// No release is needed where none is declared, demanded or claimed; each of these alone demands one.
 func TestNothingRented(t *testing.T) {
-	for _, demanded := range []bool{false, true} {
+	for name, demand := range map[string]func(p *schemas.Policy, x *Extra){
+		"": nil,
+		"a decision requires it": func(p *schemas.Policy, _ *Extra) {
+			p.Released = &schemas.ReleasedRule{Compute: "azure", State: "PowerState/deallocated"}
+			d := p.Decisions[policy.Redistribute]
+			d.Requires = append(slices.Clone(d.Requires), "released")
+			p.Decisions[policy.Redistribute] = d
+		},
+		"the policy names a state": func(p *schemas.Policy, _ *Extra) {
+			p.Released = &schemas.ReleasedRule{Compute: "azure", State: "PowerState/deallocated"}
+		},
+		"the pipeline declares it": func(_ *schemas.Policy, x *Extra) {
+			x.Stages = []schemas.StageDecl{{Name: "finished", Uses: "complete"}, {Name: "given-back", Uses: "release"}}
+		},
+	} {
 		w := policytest.New(t, fixtures.Policy)
 		w.Drop(t, "finished", "completion")
-		if demanded {
+		extra := &Extra{PipelineDigest: godigest.FromString("pipeline"), Checkpoint: func(context.Context) (string, error) { return "a checkpoint", nil }}
+		if demand != nil {
 			w.Policy.Signers["release"] = schemas.SignerRule{Functionaries: []string{policytest.Producer}, Threshold: 1}
-			w.Policy.Released = &schemas.ReleasedRule{Compute: "azure", State: "PowerState/deallocated"}
-			d := w.Policy.Decisions[policy.Redistribute]
-			d.Requires = append(slices.Clone(d.Requires), "released")
-			w.Policy.Decisions[policy.Redistribute] = d
+			demand(&w.Policy, extra)
 		}
 		s := w.Sign(t)
 		run := newRun(t, "finished", map[string]any{})
 		run.Inputs = map[string]Artifact{"q8": {Name: policytest.Artifact.Name, Digest: policytest.Artifact.Digest, Files: []File{{Name: policytest.Artifact.Name}}}}
-		run.Claims, run.Objects = s.Claims, &mapObjects{body: s.Objects}
-		run.Extra = &Extra{Policy: w.Policy, PolicyDigest: w.PolicyDigest(), PipelineDigest: godigest.FromString("pipeline"), Checkpoint: func(context.Context) (string, error) { return "a checkpoint", nil }}
+		run.Claims, run.Objects, run.Extra = s.Claims, &mapObjects{body: s.Objects}, extra
+		extra.Policy, extra.PolicyDigest = w.Policy, w.PolicyDigest()
 		out, err := (Complete{}).Run(t.Context(), run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if demanded != (out.Verdict != schemas.Passed) || demanded != strings.Contains(out.Failure, "no release claim") || !demanded && out.Facts["compute"] != "none rented" {
-			t.Errorf("demanded %v: %s: %s, compute %s", demanded, out.Verdict, out.Failure, out.Facts["compute"])
+		open := strings.Contains(out.Failure, "rented compute: no release claim by those who may sign one (signers.release)")
+		if (demand != nil) != (out.Verdict != schemas.Passed) || (demand != nil) != open || demand == nil && out.Facts["compute"] != "none rented" {
+			t.Errorf("%q: %s: %s, compute %s", name, out.Verdict, out.Failure, out.Facts["compute"])
 		}
 	}
 }
