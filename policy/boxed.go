@@ -49,15 +49,20 @@ func (in *inquiry) probeOf(run *Run) *probe {
 	if err != nil || res.Facts[schemas.FactBox] == "" || res.Facts[factBoot] == "" {
 		return nil
 	}
-	for i := len(in.probes) - 1; i >= 0; i-- {
+	var newest *probe
+	for i := range in.probes {
 		p := &in.probes[i]
-		if sameBox(p.res.Facts, res.Facts) && slices.ContainsFunc(p.run.Claims, func(c attest.Claim) bool {
+		if !sameBox(p.res.Facts, res.Facts) || !slices.ContainsFunc(p.run.Claims, func(c attest.Claim) bool {
 			return slices.Contains(in.policy.Signers["isolate"].Functionaries, c.Functionary())
 		}) {
-			return p
+			continue
+		}
+		// One that failed and says that it ended later stays the last, wherever a log has it; see newest.
+		if newest == nil || !newest.run.Finished.After(p.run.Finished) || in.sound(newest.run) && in.sound(p.run) {
+			newest = p
 		}
 	}
-	return nil
+	return newest
 }
 
 // Facts that tell boxes apart besides the method and what was let in: digests of

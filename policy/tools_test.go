@@ -3,6 +3,7 @@ package policy_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	godigest "github.com/opencontainers/go-digest"
 
@@ -147,6 +148,12 @@ func boxedChanges() []change {
 			worse.Name = "box-again"
 			didNotPass(&worse)
 			w.Add(t, "scai", &worse)
+		}, failed, []want{{"boxed", failed, "box-again (isolate)"}}},
+		{"a worse probe later, by its own word, and earlier in the log", func(t *testing.T, w *policytest.World) {
+			worse := *w.Step(t, "box")
+			worse.Name, worse.At = "box-again", policytest.Now.Add(time.Minute)
+			didNotPass(&worse)
+			w.Add(t, "runtime", &worse)
 		}, failed, []want{{"boxed", failed, "box-again (isolate)"}}},
 	}
 }
