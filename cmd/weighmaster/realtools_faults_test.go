@@ -106,17 +106,17 @@ var realFaults = []realFault{
   - {name: other-matrix, uses: calibrate, inputs: {model: f16, runtime: runtime}, with: {corpus: calibration/corpus.txt, licence: cc0-1.0, file: other-imatrix.gguf, chunkSize: 128}}`)
 		p.stage("q6", "imatrix: matrix", "imatrix: other-matrix")
 		p.upTo("q6")
-		p.refused(exitFalse, `stage q6 \(quantize\): failed: input imatrix: .*model`, "run")
+		p.refused(exitFalse, `stage q6 \(quantize\): failed: input imatrix: importance matrix: it was calibrated with another model: got sha256:`, "run")
 	}},
 	{"quantizer run outside the box", func(p *realProject) {
 		p.stage("q8", "file: example-llama-2m-Q8_0.gguf", "file: example-llama-2m-Q8_0.gguf, box: {method: none}")
 		p.upTo("q8-accepted")
-		p.refused(exitFalse, `q8-accepted \(accept\): failed: .*(box|none)`, "run")
+		p.refused(exitFalse, `q8-accepted \(accept\): failed: boxed: box of q8 \(quantize\): failed: got none: it ran outside of any box`, "run")
 	}},
 	{"network let in", func(p *realProject) {
 		p.stage("q8", "file: example-llama-2m-Q8_0.gguf", "file: example-llama-2m-Q8_0.gguf, box: {admit: [network]}")
 		p.upTo("q8-accepted")
-		p.refused(exitFalse, `q8-accepted \(accept\): failed: .*network`, "run")
+		p.refused(exitFalse, `q8-accepted \(accept\): failed: boxed: box of q8 \(quantize\): failed: got bubblewrap with the network admitted`, "run")
 	}},
 	{"tool that exits 0 without output", func(p *realProject) {
 		p.fakeQuantizer("exit 0")
