@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	godigest "github.com/opencontainers/go-digest"
@@ -22,6 +23,9 @@ const ownSuffix = ".private.zip"
 func (p *project) exportPrivate(ctx context.Context, artifact, out string) (string, error) {
 	if out == "" {
 		out = artifact + ownSuffix
+	}
+	if strings.HasSuffix(strings.ToLower(out), packageSuffix) {
+		return "", usage("--out %s: a name that ends with %s is that of a public package, which travels with the file; want one such as %s", out, packageSuffix, artifact+ownSuffix)
 	}
 	file, err := describe(ctx, artifact)
 	if err != nil {

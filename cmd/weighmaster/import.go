@@ -172,7 +172,8 @@ func (p *project) take(ctx context.Context, in incoming) (importResult, error) {
 		if _, err := p.objects.Stat(ctx, o.Digest); err == nil {
 			continue
 		}
-		if _, err := p.objects.Put(ctx, o.MediaType, o.Public, bytes.NewReader(in.pkg.Private[o.Digest])); err != nil {
+		// Nobody signed how the package marks it: what came as private stays private.
+		if _, err := p.objects.Put(ctx, o.MediaType, false, bytes.NewReader(in.pkg.Private[o.Digest])); err != nil {
 			return res, err
 		}
 		res.Private++

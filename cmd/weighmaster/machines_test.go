@@ -18,6 +18,7 @@ import (
 	"github.com/weighmaster/weighmaster/schemas"
 	"github.com/weighmaster/weighmaster/stages/registry/registrytest"
 	"github.com/weighmaster/weighmaster/stages/remote/sshtest"
+	"github.com/weighmaster/weighmaster/verify/evidence"
 )
 
 // pair is one pipeline over a rented machine, which makes and accepts, and a
@@ -311,6 +312,7 @@ func (p *pair) private() {
 	if len(pkg.Private) == 0 || pkg.Publishable() == nil || len(pkg.Index.Withheld) != 0 {
 		p.t.Errorf("%d private objects, %d withheld", len(pkg.Private), len(pkg.Index.Withheld))
 	}
+	p.says(exitUndecided, []string{"is that of a public package"}, p.vm, "export", artifact, "--private", "--out", artifact+packageSuffix)
 	public := filepath.Join(p.dir, "public.zip")
 	p.must(p.vm, "export", artifact, "--out", public)
 	plain, err := readPackage(public)
@@ -330,12 +332,23 @@ func (p *pair) private() {
 	p.check(bad.Write(&body))
 	p.check(os.WriteFile(filepath.Join(p.dir, "bad.zip"), body.Bytes(), 0o644))
 	p.says(exitFalse, []string{"nothing was imported: private evidence object " + first.String() + ": its bytes have the digest"}, p.laptop, "import", filepath.Join(p.dir, "bad.zip"))
+	if st, err := os.Stat(out); err != nil || st.Mode().Perm() != 0o600 {
+		p.t.Errorf("the private package has mode %v, %v; want 0600", st.Mode(), err)
+	}
+	marked := *pkg // as if somebody had changed it on its way, so that the next export publishes it
+	marked.Index.Private = append([]evidence.Private{}, pkg.Index.Private...)
+	for i := range marked.Index.Private {
+		marked.Index.Private[i].Public = true
+	}
+	body.Reset()
+	p.check(marked.Write(&body))
+	p.check(os.WriteFile(out, body.Bytes(), 0o600))
 	p.says(0, []string{"private evidence objects came too and stay private here"}, p.laptop, "import", out)
 	p.says(0, []string{"nothing new"}, p.laptop, "import", out)
 	store, err := objects.Open(filepath.Join(p.laptop, evidenceDir))
 	p.check(err)
 	for _, o := range pkg.Index.Private {
-		if there, err := store.Stat(p.t.Context(), o.Digest); err != nil || there.Public != o.Public {
+		if there, err := store.Stat(p.t.Context(), o.Digest); err != nil || there.Public { // the package's own mark is nobody's word
 			p.t.Errorf("%s on the laptop: %+v, %v", o.Digest, there, err)
 		}
 	}

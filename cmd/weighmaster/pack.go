@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,7 +70,14 @@ func (p *project) pack(ctx context.Context, file, to string) error {
 // writePackage writes a package whole or not at all.
 func writePackage(pkg *evidence.Package, to string) error {
 	partial := to + ".partial"
-	f, err := os.Create(partial)
+	mode := os.FileMode(0o644)
+	if len(pkg.Index.Private) > 0 {
+		mode = 0o600
+	}
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) // nothing is written through a link
 	if err != nil {
 		return err
 	}
