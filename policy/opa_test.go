@@ -156,8 +156,10 @@ func tampers() []change {
 
 // toolTampers are worlds whose tools were built for them, the first whole.
 func toolTampers() []change {
-	list := []change{{name: "tools", do: func(*testing.T, *policytest.World) {}}}
-	for _, more := range [][]change{boxedChanges(), builtChanges(), calibratedChanges(), parityChanges(), placedAndAloneChanges(), releasedChanges(), completionChanges()[:8]} {
+	list := []change{{name: "tools", do: func(*testing.T, *policytest.World) {}}, {name: "keys of a tokenizer that were compared", do: func(t *testing.T, w *policytest.World) {
+		left(t, w, elsewhere.String(), elsewhere.String())
+	}}}
+	for _, more := range [][]change{boxedChanges(), builtChanges(), calibratedChanges(), parityChanges(), tokenizerChanges(), placedAndAloneChanges(), releasedChanges(), completionChanges()[:8]} {
 		list = append(list, more...)
 	}
 	for i := range list {

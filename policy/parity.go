@@ -20,18 +20,27 @@ const factSides = "sides"
 // ruleParity wants the publisher's tokenizer and the artifact's to have agreed on
 // so many cases, all of them. The vocabulary that was compared is the
 // artifact's, or one that the path's converter made of the path's source: the
-// very same patched tree.
+// very same patched tree. Where a derivation left keys of the tokenizer to the
+// comparison, what was compared is the artifact's by its digest.
 func ruleParity(in *inquiry) []Reason {
 	const what = "tokenizer parity"
 	want := fmt.Sprintf("no mismatch in at least %d cases", in.policy.Parity.Cases)
 	var reasons []Reason
+	var compared []string
 	for _, run := range in.parities {
-		reasons = append(reasons, in.judgeParity(what, want, run)...)
+		judged := in.judgeParity(what, want, run)
+		reasons = append(reasons, judged...)
+		if slices.ContainsFunc(judged, func(r Reason) bool { return r.Verdict != schemas.Passed }) {
+			continue
+		}
+		if res, err := run.Result(in.ev.Objects); err == nil && res.Facts[schemas.FactTokenizer] != "" {
+			compared = append(compared, res.Facts[schemas.FactTokenizer])
+		}
 	}
 	if len(reasons) == 0 {
-		return []Reason{undecided(what, "no claim about a vocabulary of this path's", want)}
+		reasons = []Reason{undecided(what, "no claim about a vocabulary of this path's", want)}
 	}
-	return reasons
+	return append(reasons, in.comparedTokenizers(compared)...)
 }
 
 // findParity collects every parity run over the path's source and a vocabulary of the path's.

@@ -81,6 +81,7 @@ func (in *inquiry) checkKernel(what, kernel string, runs []*Run, subject godiges
 			}
 			count++
 			reasons = append(reasons, judgeReport(what, run, rep, subject))
+			reasons = append(reasons, in.judgeLeft(what, run, rep)...)
 		}
 	}
 	if count == 0 {

@@ -260,6 +260,68 @@ func parityChanges() []change {
 	}
 }
 
+// left has the derivation leave keys of a tokenizer to the comparison of the one that is named.
+func left(t *testing.T, w *policytest.World, inReport, compared string) {
+	edit("q8-derived", 0, func(r *schemas.Report) {
+		m := schemas.Metric{Name: schemas.MetricTokenizerKeysLeft, Unit: "keys", Value: 2}
+		if inReport != "" {
+			m.Identity = map[string]string{schemas.FactTokenizer: inReport}
+		}
+		r.Metrics = append(r.Metrics, m)
+	})(t, w)
+	fact("agreed", schemas.FactTokenizer, compared)(t, w)
+}
+
+func TestKeysOfATokenizerThatWereCompared(t *testing.T) {
+	w := newWorld(t)
+	policytest.Tools(t, w)
+	left(t, w, elsewhere.String(), elsewhere.String())
+	s := w.Sign(t)
+	for _, decision := range []string{policy.Accept, policy.Redistribute} {
+		d := decide(t, w, s.Evidence, decision)
+		if d.Verdict != schemas.Passed {
+			t.Errorf("%s: %s: %v", decision, d.Verdict, d.Failures())
+		}
+		if !slices.ContainsFunc(d.Reasons, func(r policy.Reason) bool { return r.Rule == "parity" && r.Got == "it was compared" }) {
+			t.Errorf("%s does not say that the tokenizer was compared: %v", decision, d.Reasons)
+		}
+	}
+}
+
+func TestKeysOfATokenizerThatWereNotCompared(t *testing.T) {
+	toolRefusals(t, policy.Accept, tokenizerChanges())
+}
+
+func tokenizerChanges() []change {
+	undecided := schemas.Undecided
+	another := godigest.FromString("another tokenizer").String()
+	lefts := func(inReport, compared string) func(*testing.T, *policytest.World) {
+		return func(t *testing.T, w *policytest.World) { left(t, w, inReport, compared) }
+	}
+	return []change{
+		{"no rule parity", func(t *testing.T, w *policytest.World) {
+			left(t, w, elsewhere.String(), elsewhere.String())
+			for name, d := range w.Policy.Decisions {
+				d.Requires = slices.DeleteFunc(slices.Clone(d.Requires), func(r string) bool { return r == "parity" })
+				w.Policy.Decisions[name] = d
+			}
+			w.Policy.Parity = nil
+		}, undecided, []want{{"checks", undecided, "leaves keys of the tokenizer to a comparison, want the rule parity"}}},
+		{"no parity run", func(t *testing.T, w *policytest.World) {
+			left(t, w, elsewhere.String(), elsewhere.String())
+			drop("agreed")(t, w)
+		}, undecided, []want{{"parity", undecided, "no claim about a vocabulary of this path's"}, {"parity", undecided, "none was compared"}}},
+		{"parity of another tokenizer", lefts(elsewhere.String(), another), undecided, []want{{"parity", undecided, "compared was " + another + ", want a comparison of tokenizer " + elsewhere.String()}}},
+		{"parity that does not say of what", lefts(elsewhere.String(), ""), undecided, []want{{"parity", undecided, "none was compared"}}},
+		{"a derivation that does not say of what", lefts("", elsewhere.String()), undecided, []want{{"parity", undecided, "tokenizer that the report names"}}},
+		{"neither says of what", lefts("", ""), undecided, []want{{"parity", undecided, "none was compared"}}},
+		{"a parity that failed", func(t *testing.T, w *policytest.World) {
+			left(t, w, elsewhere.String(), elsewhere.String())
+			metric("agreed", 0, "mismatches", func(m *schemas.Metric) { m.Value = 1 })(t, w)
+		}, schemas.Failed, []want{{"parity", schemas.Failed, "1 mismatches"}, {"parity", undecided, "none was compared"}}},
+	}
+}
+
 func TestPlacedAndAlone(t *testing.T) { toolRefusals(t, policy.Accept, placedAndAloneChanges()) }
 
 func placedAndAloneChanges() []change {

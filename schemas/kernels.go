@@ -28,6 +28,7 @@ var kernelMetrics = map[string]map[string]string{
 		"tensors_error_only":       "tensors",
 		"tensors_found_by_content": "tensors",
 		"tensors_scales_free":      "tensors",
+		"tokenizer_keys_left":      "keys",
 	},
 	"digest": {
 		"files":           "files",

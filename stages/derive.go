@@ -13,7 +13,8 @@ import (
 
 // Derive proves from the bytes that a GGUF (role product) was made from a
 // snapshot or another GGUF (role source), with an importance matrix where one is
-// given (role imatrix). It makes nothing but its report.
+// given (role imatrix). It makes nothing but its report. With tokenizer: compared
+// what differs of the vocabulary is left to the parity stage.
 type Derive struct{}
 
 // Uses implements [Stage].
@@ -44,6 +45,13 @@ func (Derive) Run(ctx context.Context, run *Run) (*Outcome, error) {
 		return nil, err
 	}
 	defer closeMatrix()
+	var with struct {
+		Tokenizer string `json:"tokenizer"`
+	}
+	if err := decodeWith(run, &with); err != nil {
+		return nil, err
+	}
+	o.TokenizerCompared = with.Tokenizer == "compared"
 	report, err := derive.Check(ctx, from, target, o)
 	if err != nil {
 		return nil, fmt.Errorf("derive %s from %s: %w", product.Name, source.Name, err)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/weighmaster/weighmaster/kernels/gguf"
 	"github.com/weighmaster/weighmaster/kernels/token"
 	"github.com/weighmaster/weighmaster/schemas"
 )
@@ -128,6 +129,11 @@ func localSides(run *Run, with parityWith, out *Outcome) (sides []paritySide, co
 			return nil, nil, err
 		}
 		defer f.Close()
+		sum, err := gguf.TokenizerDigest(model.KVs)
+		if err != nil {
+			return nil, nil, fmt.Errorf("input model: %w", err)
+		}
+		out.Facts[schemas.FactTokenizer] = sum.String()
 		own, err := token.FromGGUF(model)
 		switch {
 		case err == nil:

@@ -312,3 +312,58 @@ func TestParityWithTheRealTool(t *testing.T) {
 		t.Errorf("two scores changed: got %s (%s), want both readings to differ from the publisher's", out.Verdict, out.Failure)
 	}
 }
+
+// TestATokenizerIsComparedAndLeft: a derivation that leaves keys and the parity run
+// over a vocabulary alone name the same tokenizer; with one score changed they do not.
+func TestATokenizerIsComparedAndLeft(t *testing.T) {
+	snapshot := exampleSnapshot(t)
+	derived, err := runStage(t, Derive{}, `{"tokenizer":"compared"}`, map[string]Artifact{"source": snapshot, "product": exampleGGUF(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if derived.Verdict != schemas.Passed {
+		t.Fatalf("got %s (%s), want passed", derived.Verdict, derived.Failure)
+	}
+	var left string
+	for _, m := range derived.Reports[0].Metrics {
+		if m.Name == schemas.MetricTokenizerKeysLeft {
+			left = m.Identity[schemas.FactTokenizer]
+		}
+	}
+	changed := func(kvs []gguf.KV) {
+		for i, kv := range kvs {
+			if kv.Key == "tokenizer.ggml.scores" {
+				scores := kv.Value.Float32s()
+				scores[len(scores)-1]--
+				kvs[i].Value = gguf.Float32s(scores)
+			}
+		}
+	}
+	for _, c := range []struct {
+		change func([]gguf.KV)
+		same   bool
+	}{{nil, true}, {changed, false}} {
+		out, err := runParity(t, `{}`, map[string]Artifact{"snapshot": snapshot, "model": vocabularyFile(t, c.change)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := out.Facts[schemas.FactTokenizer]; left == "" || sum == "" || (sum == left) != c.same {
+			t.Errorf("derivation left %q, parity compared %q, want the same: %v", left, sum, c.same)
+		}
+	}
+	plain, err := runStage(t, Derive{}, `{}`, map[string]Artifact{"source": snapshot, "product": exampleGGUF(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range plain.Reports[0].Metrics {
+		if m.Name == schemas.MetricTokenizerKeysLeft {
+			t.Error("without the parameter keys are left all the same")
+		}
+	}
+}
+
+func TestDeriveTakesNoOtherWordAboutTheTokenizer(t *testing.T) {
+	if err := schemas.StageParameters("derive", json.RawMessage(`{"tokenizer":"ignored"}`)); err == nil {
+		t.Error("tokenizer: ignored was taken")
+	}
+}

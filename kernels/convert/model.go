@@ -153,6 +153,20 @@ func (m *Model) KVs(opts Options) ([]gguf.KV, error) {
 	return append(kvs, tokenizer...), errors.Join(samplingErr, err)
 }
 
+// PublishedKVs lists what the publisher's files state of special tokens, of what is put
+// around a text and of chat templates, whatever the vocabulary is. An error is as that of [Model.KVs].
+func (m *Model) PublishedKVs() ([]gguf.KV, error) {
+	if _, err := samplingKVs(m.fsys); err != nil {
+		return nil, err
+	}
+	files, err := readTokenizerFiles(m.fsys)
+	if err != nil {
+		return nil, err
+	}
+	s := vocabularySource{tokenizerFiles: files, config: &m.Config}
+	return s.specialKVs(-1)
+}
+
 // Sources lists the tensors of the BF16 conversion in the converter's order.
 // Their data is read when it is written; a cancelled context ends that.
 func (m *Model) Sources(ctx context.Context) ([]gguf.TensorSource, error) {

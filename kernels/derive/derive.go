@@ -83,6 +83,13 @@ func Kernel() kernels.Kernel {
 // kind in views of the product. An error means that it could not be checked: an
 // unusable source, or reading failed. A product that is malformed, truncated or
 // different is a failed report.
+//
+// With [Options.TokenizerCompared] the keys of a vocabulary that are not those that the
+// known converter writes are no findings: the metric tokenizer_keys_left counts and
+// names them, and its identity "tokenizer" is [gguf.TokenizerDigest] of the product, by
+// which a comparison of the tokenizers is held against it. Ids of special tokens and
+// chat templates are those that the publisher states all the same, the text of each
+// id that of tokenizer.json, and each row of the embedding has one token.
 func Check(ctx context.Context, from Input, product File, o Options) (kernels.Report, error) {
 	report := Kernel().NewReport()
 	src, err := open(from)
@@ -90,6 +97,11 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 		return report, fmt.Errorf("source: %w", err)
 	}
 	defer src.close()
+	if o.TokenizerCompared {
+		if src, err = src.published(); err != nil {
+			return report, fmt.Errorf("source: %w", err)
+		}
+	}
 	target, err := openFile(product)
 	if malformed(err) {
 		report.Find(kernels.Finding{Check: "format", Where: "product", Got: err.Error(), Want: "a complete GGUF file", Hint: "fetch or make the file again"})
@@ -113,6 +125,11 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 	if err != nil {
 		return report, err
 	}
+	if o.TokenizerCompared {
+		if metadata, err = leaveTokenizer(target, metadata, &report); err != nil {
+			return report, err
+		}
+	}
 	for _, f := range metadata {
 		report.Find(f)
 	}
@@ -121,7 +138,7 @@ func Check(ctx context.Context, from Input, product File, o Options) (kernels.Re
 	}
 	inventory.measure(&report, src)
 	report.Metric("metadata_differing", "keys", float64(len(metadata)))
-	if err := plant(ctx, src, target, product, &report.Controls); err != nil {
+	if err := plant(ctx, &controls{src: src, dst: target, product: product, compared: o.TokenizerCompared}, &report.Controls); err != nil {
 		return report, err
 	}
 	if err := report.Finish(); err != nil {

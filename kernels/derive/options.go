@@ -14,6 +14,9 @@ type Options struct {
 	Matrix       *imatrix.Matrix // nil for none
 	MatrixDigest godigest.Digest // of the matrix's file, shown as it is given
 	NoDigest     bool            // recompute the whole file without hashing it
+	// TokenizerCompared leaves what differs of a vocabulary to a comparison of the
+	// tokenizers, for converters that were patched: see [Check]. The source is a snapshot.
+	TokenizerCompared bool
 }
 
 // held is how many tensors' parts of a matrix are in memory at once. Work goes

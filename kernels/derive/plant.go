@@ -37,6 +37,8 @@ var faults = []fault{
 	{"tensor name", "a tensor under another name", (*controls).tensorName},
 	{"hyper-parameter", "a hyper-parameter of another value", (*controls).hyperParameter},
 	{"token", "a token of another text", (*controls).token},
+	{"token type", "a token of another type", (*controls).tokenType},
+	{"special token", "a special token of another id", (*controls).specialToken},
 	{"chat template", "a chat template with another character", (*controls).template},
 	{"truncation", "a product that lacks its last byte", (*controls).truncation},
 }
@@ -55,13 +57,14 @@ type controls struct {
 	src, dst *side
 	product  File
 	header   []byte // of the product, up to its tensor data
+	compared bool   // what differs of a vocabulary is left to a comparison
 }
 
 // plant plants one fault of every kind. A fault that could not be planted (no
 // tensor of the kind on either side) is a missed control with its reason.
-func plant(ctx context.Context, src, dst *side, product File, out *kernels.Controls) error {
-	c := &controls{src: src, dst: dst, product: product, header: make([]byte, dst.file.DataOffset)}
-	if _, err := io.ReadFull(io.NewSectionReader(product.R, 0, dst.file.DataOffset), c.header); err != nil {
+func plant(ctx context.Context, c *controls, out *kernels.Controls) error {
+	c.header = make([]byte, c.dst.file.DataOffset)
+	if _, err := io.ReadFull(io.NewSectionReader(c.product.R, 0, c.dst.file.DataOffset), c.header); err != nil {
 		return fmt.Errorf("product: read the header: %w", err)
 	}
 	for _, f := range faults {
@@ -279,7 +282,14 @@ func (c *controls) key(key string, skip int, change func(byte) byte) (bool, stri
 }
 
 func (c *controls) keySeen(key string, kvs []gguf.KV) (bool, string, error) {
-	for _, f := range compareKVs(c.src, kvs, nil, true) {
+	found := compareKVs(c.src, kvs, nil, true)
+	if c.compared {
+		var left []kernels.Finding
+		if found, left = splitTokenizer(found); len(left) > 0 {
+			return c.leftSeen(key, kvs, found, left)
+		}
+	}
+	for _, f := range found {
 		if where, _, _ := strings.Cut(f.Where, " element "); where == "key "+key {
 			return true, f.String(), nil
 		}
@@ -306,6 +316,27 @@ func (c *controls) token(context.Context) (bool, string, error) {
 		return c.key(key, 24, flip)
 	}
 	return c.keySeen(key, append(c.dst.kvs[:len(c.dst.kvs):len(c.dst.kvs)], gguf.KV{Key: key, Value: gguf.Strings([]string{"planted"})}))
+}
+
+// tokenType changes the type of the first token, which stands behind the array's
+// type (4), its elements' type (4) and its length (8).
+func (c *controls) tokenType(context.Context) (bool, string, error) {
+	const key = "tokenizer.ggml.token_type"
+	if value, ok := kv(c.dst.kvs, key); ok && value.Len > 0 {
+		return c.key(key, 16, flip)
+	}
+	return c.keySeen(key, append(c.dst.kvs[:len(c.dst.kvs):len(c.dst.kvs)], gguf.KV{Key: key, Value: gguf.Int32s([]int32{1})}))
+}
+
+// specialToken changes the first id that the product names, or names one.
+func (c *controls) specialToken(context.Context) (bool, string, error) {
+	for _, kv := range c.dst.kvs {
+		if strings.HasPrefix(kv.Key, "tokenizer.ggml.") && strings.HasSuffix(kv.Key, "_token_id") {
+			return c.key(kv.Key, 4, flip)
+		}
+	}
+	const key = "tokenizer.ggml.bos_token_id"
+	return c.keySeen(key, append(c.dst.kvs[:len(c.dst.kvs):len(c.dst.kvs)], gguf.KV{Key: key, Value: gguf.Uint32(1 << 20)}))
 }
 
 // template changes the first character, or adds a template where there is none.

@@ -33,6 +33,7 @@ type side struct {
 	texts    map[int64]string // of tokenizer.json by id, nil when there is none
 	heads    *[2]int64        // of Q and of K by the header, nil until they are asked for
 	tokenErr error            // why the tokenizer's keys could not be derived
+	padded   bool             // ids that tokenizer.json lacks may have any text
 	folder   fs.FS            // of a snapshot with a mapping, else nil
 	closers  []func() error
 }

@@ -75,9 +75,7 @@ func (e *encoder) header(kvs []KV, tensors []TensorSource, offsets []int64, alig
 	e.uint(uint64(len(tensors)), 8)
 	e.uint(uint64(len(kvs)), 8)
 	for _, kv := range kvs {
-		e.string(kv.Key)
-		e.uint(uint64(kv.Value.Type), 4)
-		e.value(kv.Value)
+		e.kv(kv)
 	}
 	for i, t := range tensors {
 		e.string(t.Name)
@@ -219,6 +217,12 @@ func (e *encoder) uint(n uint64, size int) {
 func (e *encoder) string(s string) {
 	e.uint(uint64(len(s)), 8)
 	e.raw(s)
+}
+
+func (e *encoder) kv(kv KV) {
+	e.string(kv.Key)
+	e.uint(uint64(kv.Value.Type), 4)
+	e.value(kv.Value)
 }
 
 func (e *encoder) value(v Value) {
