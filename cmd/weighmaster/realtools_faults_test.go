@@ -89,6 +89,12 @@ var realFaults = []realFault{
 		whole := p.upTo("tokenizer-compared")
 		p.must("run")
 		p.replace("pipeline.yaml", whole, 0o644)
+		p.upTo("q8") // what the patched converter made is not what the known one would write, and was compared
+		p.stage("q8", "Q8_0.gguf}}", "Q8_0.gguf}}\n  - {name: q8-derived, uses: derive, inputs: {source: source, product: q8}}")
+		p.refused(exitFalse, `q8-derived \(derive\): failed: .*key tokenizer\.ggml\.`, "run")
+		p.stage("q8-derived", "product: q8}", "product: q8}, with: {tokenizer: compared}")
+		p.must("run")
+		p.replace("pipeline.yaml", whole, 0o644)
 		p.edit("pipeline.yaml", ", patch: patches/tokenizer.patch", "")
 		p.upTo("tokenizer-compared")
 		p.refused(exitFalse, `tokenizer-compared \(parity\): failed: ids: case 0, .*got 450, want 459`, "run")

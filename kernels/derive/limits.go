@@ -23,7 +23,7 @@ func limits() []kernels.Limit {
 			if err != nil {
 				return err
 			}
-			changed, err := withName(product, "another name")
+			changed, err := withKey(product, "general.name", gguf.String("another name"))
 			if err != nil {
 				return err
 			}
@@ -41,6 +41,17 @@ func limits() []kernels.Limit {
 		}},
 		{What: "types whose search is not reproduced (IQ1, IQ2 and IQ3) are undecided: only their error is known", Probe: probeUnmade},
 		{What: "what is made from a quantized file is not recomputed and undecided", Probe: probeQuantizedSource},
+		{What: "with the tokenizer left to a comparison, scores, types, merges and the pre-tokenizer are named and not derived", Probe: func(ctx context.Context) error {
+			source, product, err := example(ctx)
+			if err != nil {
+				return err
+			}
+			changed, err := withKey(product, "tokenizer.ggml.pre", gguf.String("another"))
+			if err != nil {
+				return err
+			}
+			return kernels.Unseen(Check(ctx, source, changed, Options{TokenizerCompared: true}))
+		}},
 		{What: "a source whose weights round to the same codes and scales is not told from the true one", Probe: probeSameBlocks},
 		{What: "where the importance matrix is not at hand its scales are free within bounds: codes prove the source, not the matrix", Probe: probeFreeScales},
 	}
@@ -162,16 +173,16 @@ func probeFreeScales(ctx context.Context) error {
 	return expectState(inv, r, bounded, ClassC, "")
 }
 
-// withName writes a file again under another general.name.
-func withName(in File, name string) (File, error) {
+// withKey writes a file again with another value of one of its keys.
+func withKey(in File, key string, v gguf.Value) (File, error) {
 	f, err := gguf.Open(in.R, in.Size)
 	if err != nil {
 		return File{}, err
 	}
 	kvs := append([]gguf.KV{}, f.KVs...)
 	for i := range kvs {
-		if kvs[i].Key == "general.name" {
-			kvs[i].Value = gguf.String(name)
+		if kvs[i].Key == key {
+			kvs[i].Value = v
 		}
 	}
 	var sources []gguf.TensorSource
