@@ -158,6 +158,16 @@ func (in *inquiry) recordDiffers(done schemas.Completion) ([]string, error) {
 	if done.Record == nil {
 		return nil, nil
 	}
+	for _, run := range in.runs {
+		if !slices.Contains(done.Finished, run.PAE()) {
+			continue
+		}
+		for _, d := range run.Evidence() {
+			if _, there := in.ev.Objects[d]; !there { // a part that cannot be read is not a part that differs
+				return nil, fmt.Errorf("its record cannot be read anew: %s of %s is not in the evidence", d, run.name())
+			}
+		}
+	}
 	fresh, err := Record(in.policy, in.ev, in.q.Policy, done.Finished, done.Delivered)
 	if err != nil {
 		return nil, err

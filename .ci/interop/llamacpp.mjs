@@ -8,7 +8,7 @@
 // A text is tokenized with special tokens read and none added. Each prompt is
 // continued from the ids given, not from the text, greedily on the CPU, until
 // an end token (which is among the ids generated) or the count.
-import fs from "node:fs";
+import {text} from "node:stream/consumers";
 import {getLlama, LlamaLogLevel} from "node-llama-cpp";
 
 const [modelPath] = process.argv.slice(2);
@@ -16,7 +16,7 @@ if (modelPath == null) {
     console.error("usage: node llamacpp.mjs MODEL.gguf < REQUEST.json > ANSWER.json");
     process.exit(2);
 }
-const request = JSON.parse(fs.readFileSync(0, "utf8"));
+const request = JSON.parse(await text(process.stdin));
 const llama = await getLlama({gpu: false, build: "never", skipDownload: true, logLevel: LlamaLogLevel.error, maxThreads: 1});
 const model = await llama.loadModel({modelPath, gpuLayers: 0, useMmap: true});
 
@@ -36,6 +36,6 @@ async function generate(prompt) {
 const prompts = [];
 for (const prompt of request.prompts)
     prompts.push({ids: model.tokenize(prompt.text, true), generated: await generate(prompt)});
-const texts = request.texts.map((text) => model.tokenize(text, true));
+const texts = request.texts.map((t) => model.tokenize(t, true));
 const answer = JSON.stringify({llamacpp: llama.llamaCppRelease.release, prompts, texts});
 process.stdout.write(answer + "\n", () => process.exit(0));

@@ -74,6 +74,7 @@ func (b *bars) draw(e stages.Event) {
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(b.w), progressbar.OptionShowBytes(total > 0), progressbar.OptionUseIECUnits(true), progressbar.OptionSetPredictTime(total > 0),
 			progressbar.OptionSetWidth(barWidth), progressbar.OptionThrottle(b.pace), progressbar.OptionClearOnFinish(), progressbar.OptionSpinnerType(14),
+			progressbar.OptionSetSpinnerChangeInterval(0), // or the spinner would turn on its own, beside what is written here
 			progressbar.OptionSetDescription(b.describe(e)), progressbar.OptionSetRenderBlankState(true), counted(total > 0))
 	}
 	if total > 0 {

@@ -48,8 +48,8 @@ func TestSparseFilesAreInspectedInLittleMemory(t *testing.T) {
 		}
 		peak := peakMemory(t, exec.CommandContext(t.Context(), binaryPath, append([]string{"inspect"}, c.args...)...))
 		t.Logf("%v: %d MiB", c.args[1:], peak/mebibyte)
-		if peak > 64*mebibyte {
-			t.Errorf("inspect %v: got %d MiB, want at most 64", c.args, peak/mebibyte)
+		if peak > 96*mebibyte { // the program's own code, mapped from its file, is half of it
+			t.Errorf("inspect %v: got %d MiB, want at most 96", c.args, peak/mebibyte)
 		}
 	}
 }
