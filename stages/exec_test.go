@@ -257,7 +257,7 @@ func TestTheInterpreterIsTheOneOfTheBoxsPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat("/bin/dash"); err != nil {
-		t.Skip("there is no dash")
+		shared.Missing(t, "/bin/dash: %v", err)
 	}
 	run := execRun(t, map[string]any{"command": []string{"./run"}, "box": map[string]any{"roots": []map[string]any{{"name": "own", "path": root}}}})
 	writeTree(t, run.Project, map[string]string{"run": "#!/usr/bin/env sh\necho theirs\n"})

@@ -165,7 +165,7 @@ func TestOfManyRunnersThatStartAtOnceOneRuns(t *testing.T) {
 func TestALockOverALinkThatLeadsNowhereIsNoPanic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if err := os.Symlink("/nowhere/at/all", path); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if _, _, err := acquireLock(path, holder{}); err == nil {
 		t.Error("got no error")

@@ -15,7 +15,7 @@ func sleeper(t *testing.T) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {
-		t.Skipf("no sleep here: %v", err)
+		t.Fatalf("start sleep: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
