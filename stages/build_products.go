@@ -11,12 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/weighmaster/weighmaster/stages/isolation"
 )
 
-const (
-	maxProducts = 10_000        // files of one build that are kept
-	insideRoots = "/work/root/" // where a box has the roots that it lets in
-)
+const maxProducts = 10_000 // files of one build that are kept
 
 // products lists the files below a build folder that match the patterns, sorted.
 // A link counts when it leads to a regular file inside the folder.
@@ -133,7 +132,7 @@ func checkNeeded(f *elf.File, build, name string, names []string) error {
 		}
 	}
 	for i, folder := range folders {
-		if strings.HasPrefix(folder, insideRoots) {
+		if strings.HasPrefix(folder, isolation.InsideRoots) {
 			continue // let in by name: what is found there is hashed when the program runs
 		}
 		below, ok := strings.CutPrefix(strings.Replace(folder, "${ORIGIN}", "$ORIGIN", 1), "$ORIGIN")

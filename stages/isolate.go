@@ -61,7 +61,7 @@ func isolateProfile(run *Run, with isolateWith) isolation.Profile {
 		r.Path = below(run.Project, r.Path)
 		box.Roots[i] = r
 	}
-	return isolation.Profile{Box: box, Dir: run.Dir, Mounts: append(inputMounts(run), isolation.Mount{Name: "out", Host: run.Dir, Inside: insideOut, Write: true})}
+	return isolation.Profile{Box: box, Dir: run.Dir, Mounts: append(inputMounts(run), isolation.Mount{Name: "out", Host: run.Dir, Inside: isolation.InsideOut, Write: true})}
 }
 
 // Run implements [Stage].

@@ -117,7 +117,7 @@ func prepareTool(ctx context.Context, run *Run, c toolCommand, watch watched) (*
 			return nil, err
 		}
 	}
-	mounts = append(mounts, isolation.Mount{Name: "out", Host: run.Dir, Inside: insideOut, Write: true})
+	mounts = append(mounts, isolation.Mount{Name: "out", Host: run.Dir, Inside: isolation.InsideOut, Write: true})
 	box := c.Box
 	box.Roots = slices.Clone(box.Roots)
 	for i, r := range box.Roots {

@@ -11,18 +11,12 @@ import (
 	"github.com/weighmaster/weighmaster/stages/isolation"
 )
 
-// Paths inside a box that renames what it lets in.
-const (
-	insideIn  = "/work/in/"
-	insideOut = "/work/out"
-)
-
 // inputMounts lets every input in, read-only: a folder as its role, a file below its role.
 func inputMounts(run *Run) []isolation.Mount {
 	var list []isolation.Mount
 	for _, role := range sortedKeys(run.Inputs) {
 		a := run.Inputs[role]
-		m := isolation.Mount{Name: "input/" + role, Host: a.Path, Inside: insideIn + role}
+		m := isolation.Mount{Name: "input/" + role, Host: a.Path, Inside: isolation.InsideInputs + role}
 		if !a.Multi {
 			m.Inside += "/" + filepath.Base(a.Path)
 		}

@@ -34,7 +34,7 @@ type pythonEnvironment struct {
 }
 
 // insidePackages is where a box that renames has the packages.
-const insidePackages = "/work/root/python"
+const insidePackages = isolation.InsideRoots + "python"
 
 // pythonStart is the program that python runs: it adds the packages and starts the tool as a script.
 const pythonStart = `import runpy, sys; sys.path.append(sys.argv[1]); sys.argv = sys.argv[2:]; sys.path.insert(0, sys.argv[0].rpartition("/")[0]); runpy.run_path(sys.argv[0], run_name="__main__")`

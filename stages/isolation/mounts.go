@@ -9,6 +9,13 @@ import (
 	"strings"
 )
 
+// Where a box of bubblewrap, which renames what it lets in, has its parts: absolute paths; those of inputs and roots end with a slash.
+const (
+	InsideInputs = insideBase + "/in/"   // and the role
+	InsideOut    = insideBase + "/out"   // the stage's own folder
+	InsideRoots  = insideBase + "/root/" // and the root's name
+)
+
 // Folders of the box as bubblewrap makes it.
 const (
 	insideBase = "/work"
@@ -85,9 +92,9 @@ func insideOf(m Mount, dir bool) string {
 	switch {
 	case role == "input":
 		if !dir {
-			return filepath.Join(insideBase, "in", rest, filepath.Base(m.Host))
+			return filepath.Join(InsideInputs, rest, filepath.Base(m.Host))
 		}
-		return filepath.Join(insideBase, "in", rest)
+		return filepath.Join(InsideInputs, rest)
 	case m.Name == "out" || role == "root":
 		return filepath.Join(insideBase, m.Name)
 	}
